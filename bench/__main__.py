@@ -23,9 +23,7 @@ def main() -> int:
     unknown = set(options.suites) - set(SUITES)
     if unknown:
         parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
-    compileall.compile_dir(
-        REPOSITORY / "src", quiet=1
-    )  # as an installer does, and PYTHONDONTWRITEBYTECODE undoes
+    compileall.compile_dir(REPOSITORY / "src", quiet=1)  # as an installer does, and PYTHONDONTWRITEBYTECODE undoes
     outcomes: list[Outcome] = []
     reports: dict[str, Report] = {}
     for name in options.suites or SUITES:

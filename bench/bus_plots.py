@@ -84,6 +84,4 @@ def _text(x: float, y: float, words: str, *, anchor: str = "start", quiet: bool 
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
-    return (
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="2"/>'
-    )
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="2"/>'

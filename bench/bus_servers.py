@@ -66,9 +66,7 @@ async def _hub() -> Facts:
     return {"url": f"ws://{(await listen(Hub(), '127.0.0.1', 0)).address}/core"}
 
 
-async def _bridge(
-    participants: int = PARTICIPANTS, limits: dict[str, int] = UNLIMITED, **table: Any
-) -> Facts:
+async def _bridge(participants: int = PARTICIPANTS, limits: dict[str, int] = UNLIMITED, **table: Any) -> Facts:
     """A whole bus with somebody on its hub who answers every utterance at once."""
     settings = {
         "listen": "127.0.0.1:0",

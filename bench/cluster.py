@@ -79,9 +79,7 @@ class Node:
                 _, writer = await asyncio.open_connection("127.0.0.1", self._port)
             except OSError:
                 if self._process.poll() is not None:  # its servers may have had no leader yet
-                    self._process = subprocess.Popen(
-                        self._command, env=self._environ, stdout=quiet, stderr=quiet
-                    )
+                    self._process = subprocess.Popen(self._command, env=self._environ, stdout=quiet, stderr=quiet)
                 await asyncio.sleep(0.1)
             else:
                 writer.close()

@@ -48,9 +48,7 @@ class Operator:
             severity=self.severity,
             tellings=tuple(
                 Telling(title.format(**words), f"{description} {circumstance}".format(**words))
-                for title, description, circumstance in zip(
-                    self.titles, self.descriptions, CIRCUMSTANCES, strict=True
-                )
+                for title, description, circumstance in zip(self.titles, self.descriptions, CIRCUMSTANCES, strict=True)
             ),
             is_defect=is_defect,
         )
@@ -246,8 +244,7 @@ def make_project(seed: int, *, defects: int = DEFECTS, lookalikes: int = LOOKALI
     count = defects + lookalikes
     wrong = set(dice.sample(range(count), count)[:defects])
     sites = [
-        operator.site(place, is_defect=number in wrong)
-        for number, (operator, place) in enumerate(_placed(dice, count))
+        operator.site(place, is_defect=number in wrong) for number, (operator, place) in enumerate(_placed(dice, count))
     ]
     return Project(dict(_written(sites)), tuple(sites))
 

@@ -79,10 +79,7 @@ def report(rounds: int | None = None) -> Report:
     PLOT.parent.mkdir(exist_ok=True)
     PLOT.write_text(_plot(by_correlation), encoding="utf-8")
     lines = [_table(by_correlation), "", *map(str, checks), "", f"drawn: {PLOT.relative_to(REPOSITORY)}"]
-    document = {
-        str(rho): {name: str(one.f1) for name, one in scores.items()}
-        for rho, scores in by_correlation.items()
-    }
+    document = {str(rho): {name: str(one.f1) for name, one in scores.items()} for rho, scores in by_correlation.items()}
     return Report("\n".join(lines), all(check.met for check in checks), document)
 
 
@@ -210,10 +207,7 @@ def _plot(by_correlation: Mapping[float, Scores]) -> str:
     lines = [
         Line(
             name,
-            [
-                (rho, scores[name].f1.value, *scores[name].f1.interval)
-                for rho, scores in by_correlation.items()
-            ],
+            [(rho, scores[name].f1.value, *scores[name].f1.interval) for rho, scores in by_correlation.items()],
         )
         for name in DRAWN
     ]

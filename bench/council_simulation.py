@@ -101,9 +101,7 @@ def hold_council(project: Project, condition: Condition, seed: int) -> Review:
 
 
 def _council_run(project: Project, condition: Condition, seed: int) -> CouncilRun:
-    task = BridgeInput(
-        session_id=f"seed-{seed}", scope="src/", task_description="Review the project", domains=DOMAINS
-    )
+    task = BridgeInput(session_id=f"seed-{seed}", scope="src/", task_description="Review the project", domains=DOMAINS)
     around = RunInputs(
         _registry(),
         b"the secret of a simulation",

@@ -108,9 +108,7 @@ def static_cpu() -> tuple[float, float]:
     texts = {}
     for number in range(STATIC_FILES):
         path, text = labelled[number % len(labelled)]
-        texts[f"part_{number}/{path}"] = (
-            f"{text}\n# {number}\n" if path.endswith((".py", ".rb", ".sh")) else text
-        )
+        texts[f"part_{number}/{path}"] = f"{text}\n# {number}\n" if path.endswith((".py", ".rb", ".sh")) else text
     with TemporaryDirectory(prefix="bridgehead-bench-") as folder:
         return _cpu_seconds(texts, Path(folder)), _cpu_seconds(texts, Path(folder))
 
@@ -188,16 +186,12 @@ def _places(output: Output) -> Iterable[Remark]:
 def _is_about(remark: Remark, label: Label) -> bool:
     if remark.path != label.path or abs(remark.line - label.line) > LINES_OFF:
         return False
-    return label.weakness == 0 or bool(
-        weaknesses(f"CWE-{label.weakness}") & weaknesses(remark.output.description)
-    )
+    return label.weakness == 0 or bool(weaknesses(f"CWE-{label.weakness}") & weaknesses(remark.output.description))
 
 
 def main() -> None:
     for language, one in scores().items():
-        print(
-            f"{language:12} precision {one.precision:.2f} recall {one.recall:.2f} of {one.found + one.missed}"
-        )
+        print(f"{language:12} precision {one.precision:.2f} recall {one.recall:.2f} of {one.found + one.missed}")
     for line in mistakes():
         print(line)
 

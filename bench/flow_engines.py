@@ -70,9 +70,7 @@ def engine_comparisons(folder: Path, ours: Ours) -> list[Comparison]:
         if engine.is_installed():
             found += _against(engine, folder, ours)
         else:
-            sys.stderr.write(
-                f"bench: {engine.name} is not installed in .venv/flow-engines; `make bench` tries to\n"
-            )
+            sys.stderr.write(f"bench: {engine.name} is not installed in .venv/flow-engines; `make bench` tries to\n")
     return found
 
 

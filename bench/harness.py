@@ -160,14 +160,10 @@ def cpu_milliseconds(
 ) -> float:
     """User and system time of one process and its children, in milliseconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        argv, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    done = subprocess.run(argv, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != expect:
-        sys.exit(
-            f"{argv[0]} exited {done.returncode}, not {expect}: {done.stderr.decode(errors='replace')[-400:]}"
-        )
+        sys.exit(f"{argv[0]} exited {done.returncode}, not {expect}: {done.stderr.decode(errors='replace')[-400:]}")
     used = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
     return used * 1000
 

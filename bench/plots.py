@@ -69,9 +69,7 @@ def _axes(scale: _Scale, values: Sequence[float], x_label: str, y_label: str) ->
 def _drawn(scale: _Scale, line: Line, number: int) -> Iterator[str]:
     colour = COLOURS[number % len(COLOURS)]
     # Intervals of different lines at one place stand side by side.
-    places = [
-        (scale.x(x) + number * 2, scale.y(y), scale.y(low), scale.y(high)) for x, y, low, high in line.points
-    ]
+    places = [(scale.x(x) + number * 2, scale.y(y), scale.y(low), scale.y(high)) for x, y, low, high in line.points]
     path = " ".join(f"{x:g},{y:g}" for x, y, _, _ in places)
     yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
     for x, y, low, high in places:

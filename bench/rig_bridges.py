@@ -51,9 +51,7 @@ def make_bridge(home: Path, name: str, *, threads: int, envelopes: int) -> Path:
     _git(home, "clone", "-q", str(remote), str(path))
     for key, value in (("user.name", "Op One"), ("user.email", "op1@example.com")):
         _git(path, "config", key, value, home=home)
-    subprocess.run(
-        [*ours(), "init", "--rig-id", "bench"], cwd=path, env=environ(home), check=True, capture_output=True
-    )
+    subprocess.run([*ours(), "init", "--rig-id", "bench"], cwd=path, env=environ(home), check=True, capture_output=True)
     _let_settle(path, home)
     return path
 
@@ -91,9 +89,7 @@ def _let_settle(path: Path, home: Path) -> None:
 
 
 def _git(where: Path, *arguments: str, home: Path | None = None) -> None:
-    subprocess.run(
-        ["git", *arguments], cwd=where, env=environ(home or where), check=True, capture_output=True
-    )
+    subprocess.run(["git", *arguments], cwd=where, env=environ(home or where), check=True, capture_output=True)
 
 
 def _history(threads: int, envelopes: int) -> Iterator[bytes]:

@@ -39,9 +39,7 @@ class Bench:
         self._environ = environ(home)
 
     def cpu(self, program: list[str], *arguments: str, exit_code: int = 0) -> float:
-        return cpu_milliseconds(
-            [*program, *arguments], cwd=self.bridge, environ=self._environ, expect=exit_code
-        )
+        return cpu_milliseconds([*program, *arguments], cwd=self.bridge, environ=self._environ, expect=exit_code)
 
     def cold(self, program: list[str], *arguments: str) -> float:
         forget(self.bridge)

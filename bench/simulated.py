@@ -87,9 +87,7 @@ class SimulatedConnection(InProcess):
     kind = "cli"
     runtime_name = "simulated"
 
-    def __init__(
-        self, sites: Iterable[Site], skill: Skill, *, name: str, seed: int, correlation: float = 0.0
-    ) -> None:
+    def __init__(self, sites: Iterable[Site], skill: Skill, *, name: str, seed: int, correlation: float = 0.0) -> None:
         self._sites = tuple(sites)
         self._skill = skill
         self._name = name
@@ -195,11 +193,7 @@ class SimulatedConnection(InProcess):
         texts: dict[str, str] = {}
         for challenge in _entries(packet, "open_challenges"):
             texts[str(challenge.get("target_finding_id"))] = str(challenge.get("challenge_text"))
-        return [
-            self._response(finding, texts[finding.id])
-            for finding in self._known(packet)
-            if finding.id in texts
-        ]
+        return [self._response(finding, texts[finding.id]) for finding in self._known(packet) if finding.id in texts]
 
     def _response(self, finding: _Known, challenge: str) -> dict[str, Any]:
         site = finding.site

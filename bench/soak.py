@@ -195,9 +195,7 @@ def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
     seen, verdict = soak(seconds)
     print(f"{seen.visits} visits, {seen.outages} hub outages, {seen.sent} messages sent in {seconds:g} s")
-    print(
-        f"memory: {statistics.median(seen.memory):.1f} MiB in the middle, {max(seen.memory):.1f} MiB at most"
-    )
+    print(f"memory: {statistics.median(seen.memory):.1f} MiB in the middle, {max(seen.memory):.1f} MiB at most")
     for line in verdict.lines:
         print(line)
     return 0 if verdict.passed else 1

@@ -75,8 +75,7 @@ def report(rounds: int | None) -> Report:
 def _report_text(pages: dict[str, float], received: Received) -> str:
     rows = [("page, 100,000 events, 1,000 councils", "ms CPU", "budget", "")]
     rows += [
-        (path, f"{took:.1f}", f"≤ {PAGE_MS:g}", "met" if took <= PAGE_MS else "MISSED")
-        for path, took in pages.items()
+        (path, f"{took:.1f}", f"≤ {PAGE_MS:g}", "met" if took <= PAGE_MS else "MISSED") for path, took in pages.items()
     ]
     middle, slowest = received.latency_ms
     live = (
@@ -91,8 +90,7 @@ def _fill(store: Store, project: Path) -> str:
     others = EVENTS - COUNCILS * LINES_PER_COUNCIL
     kinds = ("rig.sent", "rig.pulled", "flow.started", "flow.completed", "bus.outcome", "bus.joined")
     events = [
-        _event(number, kinds[number % len(kinds)], project, {"thread": f"t-{number % 50}"})
-        for number in range(others)
+        _event(number, kinds[number % len(kinds)], project, {"thread": f"t-{number % 50}"}) for number in range(others)
     ]
     for number in range(COUNCILS):
         events += _council_events(number, project)
@@ -106,9 +104,7 @@ def _fill(store: Store, project: Path) -> str:
 def _event(number: int, kind: str, project: Path, data: dict[str, Any], run_id: str | None = None) -> Event:
     part = Part({"rig": "rigs", "flow": "flows"}.get(kind.partition(".")[0], kind.partition(".")[0]))
     name = f"{run_id}-{number}" if run_id else f"e-{number}"
-    return Event(
-        id=name, kind=kind, part=part, at=_at(number % 86_000), project=str(project), run_id=run_id, data=data
-    )
+    return Event(id=name, kind=kind, part=part, at=_at(number % 86_000), project=str(project), run_id=run_id, data=data)
 
 
 def _council_events(number: int, project: Path) -> Iterator[Event]:
@@ -122,17 +118,13 @@ def _council_events(number: int, project: Path) -> Iterator[Event]:
                 "severity": _SEVERITIES[finding % 5],
                 "title": f"finding {finding}",
             }
-            lines.append(
-                {"event": "output", "domain": "api", "agent": f"agent-{finding % 4}", "round": 1, **facts}
-            )
+            lines.append({"event": "output", "domain": "api", "agent": f"agent-{finding % 4}", "round": 1, **facts})
         lines.append({"event": "challenge", "challenge_id": "CH001", "target_finding_id": "C001", "round": 2})
         lines.append({"event": "agent_reply", "tokens_in": 100, "tokens_out": 10, "cost_usd": 0.01})
         lines.append({"event": "bridge_complete", "status": "COMPLETED"})
         for line in lines:
             place += 1
-            yield _event(
-                place, "council.event", project, {"bridge": seat, "ts": _at(place), **line}, review_id
-            )
+            yield _event(place, "council.event", project, {"bridge": seat, "ts": _at(place), **line}, review_id)
 
 
 def _run(number: int, project: Path) -> Run:
@@ -244,20 +236,14 @@ async def _listen(assembly: Assembly, store: Store) -> Received:
         writing = threading.Thread(target=_write, args=(store, written))
         writing.start()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            received = await asyncio.gather(
-                *(_receive(reader, first + LIVE_EVENTS - 1) for reader, _ in readers)
-            )
+            received = await asyncio.gather(*(_receive(reader, first + LIVE_EVENTS - 1) for reader, _ in readers))
         writing.join()
         for _, writer in readers:
             writer.close()
     expected = set(range(first, first + LIVE_EVENTS))
     lost = sum(len(expected - seen.keys()) for seen in received)
-    latencies = sorted(
-        (seen[seq] - written[seq]) * 1000 for seen in received for seq in expected & seen.keys()
-    )
-    return Received(
-        READERS, LIVE_EVENTS, lost, (statistics.median(latencies), latencies[int(len(latencies) * 0.99)])
-    )
+    latencies = sorted((seen[seq] - written[seq]) * 1000 for seen in received for seq in expected & seen.keys())
+    return Received(READERS, LIVE_EVENTS, lost, (statistics.median(latencies), latencies[int(len(latencies) * 0.99)]))
 
 
 @contextmanager

@@ -308,11 +308,7 @@ def test_a_circle_is_found() -> None:
 @pytest.mark.parametrize("part", ROOMS)
 def test_a_room_imports_only_from_rooms_before_it(part: str) -> None:
     order = {room: place for place, room in enumerate(ROOMS[part].split())}
-    inside = {
-        name: room_of(name)
-        for name in _names()
-        if name.startswith(f"{part}/") and name != f"{part}/__init__.py"
-    }
+    inside = {name: room_of(name) for name in _names() if name.startswith(f"{part}/") and name != f"{part}/__init__.py"}
 
     assert set(inside.values()) == set(order), "every room has its place in the order"
     against = [
@@ -338,9 +334,7 @@ def test_no_rooms_of_a_part_import_one_another_in_a_circle(part: str) -> None:
     following: dict[str, set[str]] = defaultdict(set)
     for name in _names():
         if name.startswith(f"{part}/") and name != face:
-            targets = {
-                target for target in arrows()[name] if target.startswith(f"{part}/") and target != face
-            }
+            targets = {target for target in arrows()[name] if target.startswith(f"{part}/") and target != face}
             following[room_of(name)] |= {room_of(target) for target in targets} - {room_of(name)}
 
     assert circles(sorted(following), lambda room: sorted(following[room])) == []
@@ -357,9 +351,7 @@ def test_rooms_and_files_keep_a_size_a_reader_can_hold() -> None:
     lengths = {name_of(path): path.read_text(encoding="utf-8").count("\n") for path in modules()}
     files = {name: lines for name, lines in lengths.items() if not name.endswith("__init__.py") or lines > 1}
 
-    crowded = {
-        room: count for room, count in entries.items() if count > MOST_ENTRIES and room not in FAMILIES
-    }
+    crowded = {room: count for room, count in entries.items() if count > MOST_ENTRIES and room not in FAMILIES}
     assert crowded == {}
     assert {name: lines for name, lines in files.items() if lines > MOST_LINES} == {}
     assert len(files) <= MOST_FILES
@@ -398,9 +390,7 @@ def test_a_module_that_decides_does_no_io(path: Path) -> None:
     calls = [
         f"{path.name}:{node.lineno} calls {node.func.id}"
         for node in nodes_of(path)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in {"open", "print", "input"}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"open", "print", "input"}
     ]
     clocks = [
         f"{path.name}:{node.lineno} asks the clock"

@@ -36,10 +36,7 @@ def test_version_imports_no_library_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["pending"], ["events"], ["config", "show"], ["--help"]])
-def test_quick_commands_never_import_what_only_servers_and_councils_need(
-    arguments: list[str], tmp_path: Path
-) -> None:
+def test_quick_commands_never_import_what_only_servers_and_councils_need(arguments: list[str], tmp_path: Path) -> None:
     assert (
-        imported_by(arguments, tmp_path) & {"asyncio", "rich", "yaml", "httpx", "anyio", "psycopg", "jinja2"}
-        == set()
+        imported_by(arguments, tmp_path) & {"asyncio", "rich", "yaml", "httpx", "anyio", "psycopg", "jinja2"} == set()
     )

@@ -127,10 +127,7 @@ def _exists(test: str) -> bool:
     source = _read(REPOSITORY / "tests" / file)
     if source is None or not name:
         return source is not None
-    return (
-        re.search(rf"^ *(?:async )?def {re.escape(name.rpartition('::')[2])}\(", source, re.MULTILINE)
-        is not None
-    )
+    return re.search(rf"^ *(?:async )?def {re.escape(name.rpartition('::')[2])}\(", source, re.MULTILINE) is not None
 
 
 @cache
@@ -198,9 +195,7 @@ class Tree:
         self._server.stdin.write(json.dumps([*quiet, *(f"tests/{test}" for test in tests)]) + "\n")
         self._server.stdin.flush()
         code = int(self._server.stdout.readline())
-        printed = (
-            self._printed.read_text(encoding="utf-8", errors="replace") if self._printed.exists() else ""
-        )
+        printed = self._printed.read_text(encoding="utf-8", errors="replace") if self._printed.exists() else ""
         return _TESTS_FAILED if code < 0 else code, "\n".join(printed.splitlines()[-5:])
 
     def _start_server(self) -> subprocess.Popen[str]:
@@ -314,17 +309,13 @@ def report(done: Sequence[Tried]) -> bool:
 def print_scores(done: Sequence[Tried]) -> None:
     for file in dict.fromkeys(tried.mutant.file for tried in done):
         outcomes = [tried.outcome for tried in done if tried.mutant.file == file]
-        killed = len(outcomes) - outcomes.count(
-            Outcome.SURVIVED
-        )  # one that cannot even be imported is noticed, too
+        killed = len(outcomes) - outcomes.count(Outcome.SURVIVED)  # one that cannot even be imported is noticed, too
         print(f"{killed / len(outcomes):6.1%}  {killed}/{len(outcomes)}  {file}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutate", description=__doc__)
-    parser.add_argument(
-        "--only", metavar="PATTERN", default="", help="a regular expression on file and what is broken"
-    )
+    parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression on file and what is broken")
     parser.add_argument("--general", action="store_true", help="cosmic-ray's mutants instead of our own")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)

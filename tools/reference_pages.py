@@ -29,9 +29,7 @@ def pages() -> dict[str, str]:
 
 
 def cli_page() -> str:
-    parts = [
-        "# Commands\n\nEvery command takes `--json` (one object on stdout with `schema_version`) and `--help`.\n"
-    ]
+    parts = ["# Commands\n\nEvery command takes `--json` (one object on stdout with `schema_version`) and `--help`.\n"]
     for path, text in command_helps():
         parts.append(f"## {path}\n\n```text\n{text.rstrip()}\n```\n")
     return "\n".join(parts)

@@ -54,9 +54,7 @@ class Version:
             check=False,
         )
         if done.returncode != code:
-            raise SystemExit(
-                f"bridgehead {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-            )
+            raise SystemExit(f"bridgehead {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
 
@@ -101,9 +99,7 @@ def make(version: Version) -> None:
 
 
 def _git(folder: str, *arguments: str) -> None:
-    subprocess.run(
-        ["git", *arguments], cwd=PLACE / folder, env=environment(), check=True, capture_output=True
-    )
+    subprocess.run(["git", *arguments], cwd=PLACE / folder, env=environment(), check=True, capture_output=True)
 
 
 @contextmanager
@@ -132,9 +128,7 @@ def pack(target: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    options = argparse.ArgumentParser(
-        description="Keep what a version of bridgehead leaves for the next one."
-    )
+    options = argparse.ArgumentParser(description="Keep what a version of bridgehead leaves for the next one.")
     options.add_argument("--source", type=Path, required=True, help="the folder src of that version")
     options.add_argument("--name", required=True, help="its commit")
     chosen = options.parse_args(arguments)

@@ -41,9 +41,7 @@ _COULD_NOT_TEST = 3  # what pytest says of an internal error
 
 def main(output: str) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            number, signal.SIG_DFL
-        )  # `nohup` and `&` have children ignore them, and tests send them
+        signal.signal(number, signal.SIG_DFL)  # `nohup` and `&` have children ignore them, and tests send them
     for name in LIBRARIES:
         try:
             importlib.import_module(name)

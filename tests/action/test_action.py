@@ -93,9 +93,7 @@ def changed(tmp_path: Path) -> Machine:
 
 
 def test_a_change_is_reviewed_published_and_gated(changed: Machine) -> None:
-    runner = Runner(
-        changed, base="HEAD~1", runtimes="static\n", intensity="quick", gate="concerns", task=HOSTILE
-    )
+    runner = Runner(changed, base="HEAD~1", runtimes="static\n", intensity="quick", gate="concerns", task=HOSTILE)
 
     reviewed = runner.run("Review")
     gated = runner.run("Gate")
@@ -103,9 +101,7 @@ def test_a_change_is_reviewed_published_and_gated(changed: Machine) -> None:
     assert reviewed.returncode == 0, reviewed.stderr
     log = json.loads((changed.project / runner.outputs["sarif"]).read_text())
     found = log["runs"][0]["results"]
-    assert {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in found} == {
-        "orders/store.py"
-    }
+    assert {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in found} == {"orders/store.py"}
     assert runner.outputs["verdict"] in ("CONCERNS", "FAIL")
     assert (changed.project / runner.outputs["report"]).exists()
     assert runner.outputs["verdict"] in (runner.temp / "summary").read_text().splitlines()[1]

@@ -40,9 +40,7 @@ def test_a_running_bus_shows_participants_rates_outcomes_health_and_heads_withou
                 assert stands == {"kitchen": ("connected", "downstairs"), "away": ("absent", None)}
                 assert view.status.participants[0].outcomes["in delivered"] == 1
                 assert [(link.link, link.state) for link in view.status.links] == [("hub", "connected")]
-                assert ("in", "delivered", 1) in [
-                    (o.direction, o.outcome, o.count) for o in view.status.outcomes
-                ]
+                assert ("in", "delivered", 1) in [(o.direction, o.outcome, o.count) for o in view.status.outcomes]
                 heads = view.status.tail
                 assert heads[0].topic == "ovos.utterance.handle"
                 assert heads[-1].destination == (view.status.participants[0].source,)

@@ -115,9 +115,7 @@ def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
     assert [step["path"] for step in paused.data["steps"]] == ["gather#0/branch#0/careful#0"]
 
 
-def test_what_was_cancelled_waits_for_nobody(
-    flow_project: FlowProject, assembly: Assembly, store: Store
-) -> None:
+def test_what_was_cancelled_waits_for_nobody(flow_project: FlowProject, assembly: Assembly, store: Store) -> None:
     flow_id = recorded_run(flow_project).flow_id
     with RecordingAnnouncer(flow_project.root, pytest.fail) as announcer:
         cancel(
@@ -145,9 +143,7 @@ def test_a_project_that_is_gone_is_shown_as_the_record_knew_it(
         view_flow(assembly, store, "no-such-flow")
 
 
-def test_a_flow_that_told_the_record_nothing_is_seen_from_its_project(
-    flow_project: FlowProject, store: Store
-) -> None:
+def test_a_flow_that_told_the_record_nothing_is_seen_from_its_project(flow_project: FlowProject, store: Store) -> None:
     silent = flow_project.run(REVIEW)
     here = Assembly(flow_project.root)
     assert [line.id for line in list_flows(here, store)] == [silent.flow_id]
@@ -167,9 +163,7 @@ def test_answers_to_template_create_are_judged_by_its_phase(
     assert why_unfit("template-create", request._replace(phase=2), "whatever") is None
 
 
-def test_an_answer_after_the_deadline_is_taken(
-    flow_project: FlowProject, assembly: Assembly, store: Store
-) -> None:
+def test_an_answer_after_the_deadline_is_taken(flow_project: FlowProject, assembly: Assembly, store: Store) -> None:
     recorded_run(flow_project)
     asked = view_flow(assembly, store, store.runs()[0].id).requests[0]
     flow_project.clock.advance(3600.0)
@@ -185,9 +179,7 @@ def test_what_was_answered_by_flow_respond_waits_for_nobody(
     recorded_run(flow_project)
     with RecordingAnnouncer(flow_project.root, pytest.fail) as announcer:
         reply = Reply(text='{"score": 9}')
-        respond(
-            RespondRequest(flow_project.root, reply), RunInputs(clock=flow_project.clock, announcer=announcer)
-        )
+        respond(RespondRequest(flow_project.root, reply), RunInputs(clock=flow_project.clock, announcer=announcer))
     waiting = [item.id for item in store.pending()]
     assert waiting == ["q-2"]
 

@@ -85,9 +85,7 @@ def sign_on(clone: Clone, *, trusted_by: Clone, base: Path) -> None:
     trusted_by.rig("trust", "add", "mac-m5max", str(key)).ok()
 
 
-def test_a_council_nobody_here_knows_is_taken_only_from_a_signer_who_is_trusted(
-    bridge: Bridge, mac: Clone
-) -> None:
+def test_a_council_nobody_here_knows_is_taken_only_from_a_signer_who_is_trusted(bridge: Bridge, mac: Clone) -> None:
     windows = bridge.clone("b", "windows-5080")
     mark = {"council": "20261115-000000-invented", "verdict": "PASS", "report_sha256": "ab" * 32}
     body = f"Built.\n\n```json bridgehead-council\n{json.dumps(mark)}\n```\n"
@@ -108,9 +106,7 @@ def test_a_verdict_that_the_record_does_not_know_is_a_mismatch(mac: Clone, revie
 
     found = mac.rig("verify", "--require-council", "--json")
 
-    assert found.json["verification"]["items"] == [
-        {"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}
-    ]
+    assert found.json["verification"]["items"] == [{"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}]
 
 
 def test_a_report_edited_on_disk_passes_no_gate(bridge: Bridge, mac: Clone, reviewed: dict[str, str]) -> None:
@@ -136,9 +132,7 @@ def test_a_mark_that_the_report_at_hand_contradicts_fails(mac: Clone, reviewed: 
     found = mac.rig("verify", "--require-council", "--json")
 
     assert found.code == 1
-    assert found.json["verification"]["items"] == [
-        {"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}
-    ]
+    assert found.json["verification"]["items"] == [{"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}]
 
 
 @pytest.mark.parametrize(
@@ -148,9 +142,7 @@ def test_a_mark_that_the_report_at_hand_contradicts_fails(mac: Clone, reviewed: 
         ("ACK", "Built.\n", "--council goes with RESULT only"),
     ],
 )
-def test_a_council_that_cannot_be_named_changes_nothing(
-    mac: Clone, message_type: str, body: str, says: str
-) -> None:
+def test_a_council_that_cannot_be_named_changes_nothing(mac: Clone, message_type: str, body: str, says: str) -> None:
     arguments = ("send", message_type, "--thread", "demo-01", "--to", "windows-5080", "--body-file", "-")
     refused = mac.rig(*arguments, "--council", "nobody", stdin=body)
 

@@ -75,9 +75,7 @@ def test_a_killed_driver_collects_the_answer_that_came_meanwhile_and_asks_nothin
     ]
 
 
-def test_an_answer_after_the_handlers_time_is_collected_by_the_next_attempt(
-    bridge: Bridge, mac: Clone
-) -> None:
+def test_an_answer_after_the_handlers_time_is_collected_by_the_next_attempt(bridge: Bridge, mac: Clone) -> None:
     (mac.path / "handover.py").write_text(FLOW.format(timeout=1))
     gave_up = mac.run(*DRIVE[:-1], "--max-iterations", "2", "--", *PROGRAM)
     assert gave_up.code == 1, gave_up.out

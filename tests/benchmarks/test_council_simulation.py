@@ -105,9 +105,7 @@ def test_a_majority_is_a_part_of_the_union() -> None:
 def scores(**found: int) -> dict[str, Score]:
     """All strategies alike, except those given."""
     names = [*COUNCILS, *BASELINES, UNION]
-    return {
-        name: Score(projects=200, defects=2000, found=found.get(name, 1000), invented=1000) for name in names
-    }
+    return {name: Score(projects=200, defects=2000, found=found.get(name, 1000), invented=1000) for name in names}
 
 
 def test_a_council_no_better_than_a_baseline_is_not_accepted() -> None:

@@ -47,9 +47,7 @@ def seen(reviewer: SimulatedConnection) -> set[int]:
     return {number for number in range(40) if f"compute_{number}(" in outcome.text}
 
 
-def reviewer(
-    skill: Skill, name: str = "a", *, seed: int = 1, correlation: float = 0.0
-) -> SimulatedConnection:
+def reviewer(skill: Skill, name: str = "a", *, seed: int = 1, correlation: float = 0.0) -> SimulatedConnection:
     return SimulatedConnection(SITES, skill, name=name, seed=seed, correlation=correlation)
 
 
@@ -60,9 +58,7 @@ def test_a_seed_makes_the_same_reviewer_again() -> None:
 
 def test_recall_and_false_positives_are_what_they_are_set_to() -> None:
     perfect = seen(reviewer(Skill(recall=1.0, false_positives=0.0)))
-    found = [
-        len(seen(reviewer(Skill(recall=0.5, false_positives=0.0), seed=seed))) / 20 for seed in range(60)
-    ]
+    found = [len(seen(reviewer(Skill(recall=0.5, false_positives=0.0), seed=seed))) / 20 for seed in range(60)]
 
     assert perfect == set(range(0, 40, 2))
     assert abs(mean(found) - 0.5) < 0.1
@@ -89,9 +85,7 @@ def council(skill: Skill) -> CouncilReport:
 
 
 def confirmed_titles(report: CouncilReport) -> set[int]:
-    titles = " ".join(
-        entry.title for entry in (*report.multi_source_confirmed, *report.single_source_findings)
-    )
+    titles = " ".join(entry.title for entry in (*report.multi_source_confirmed, *report.single_source_findings))
     return {n for n in range(40) if f"compute_{n} " in titles or f"source_{n} " in titles}
 
 

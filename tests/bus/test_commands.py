@@ -56,10 +56,7 @@ def test_the_guide_does_what_it_shows(tmp_path: Path) -> None:
     home = machine(tmp_path)
     with serving(home, "--assistant", "scripted") as (facts, places):
         port = places["BRIDGEHEAD_BUS_LISTEN"].rpartition(":")[2]
-        local = [
-            type(step)(step.command.replace(":8182/hook", f":{port}/hook"), step.expected)
-            for step in commands
-        ]
+        local = [type(step)(step.command.replace(":8182/hook", f":{port}/hook"), step.expected) for step in commands]
         results = run(local, home.project, {**environment(home.home, SCRIPTS), **places})
     assert facts["gateway"] == f"ws://127.0.0.1:{port}/bridge/v1"
     for step, result in zip(local, results, strict=True):
@@ -117,9 +114,7 @@ def test_a_port_in_use_ends_with_2_and_names_the_way_out(tmp_path: Path) -> None
         (("bus", "send", "--join", "missing.json", "a.b"), "does not exist"),
     ],
 )
-def test_mistakes_are_told_and_change_nothing(
-    tmp_path: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
+def test_mistakes_are_told_and_change_nothing(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
     home = machine(tmp_path)
     done = home.run(*arguments)
     assert done.code in (1, 2) and done.out == "" and sentence in done.err
@@ -136,9 +131,7 @@ def test_a_join_file_is_private_and_never_overwrites_something_else(tmp_path: Pa
     assert added.code == 0 and (home.project / "k.json").stat().st_mode & 0o777 == 0o600
     assert re.search(r'"key": "[A-Za-z0-9+/=]{44}"', (home.project / "k.json").read_text())
     assert "key" not in added.out
-    assert home.run("bus", "participant", "show", "kitchen", "--json").json["participant"]["grants"] == [
-        "notices"
-    ]
+    assert home.run("bus", "participant", "show", "kitchen", "--json").json["participant"]["grants"] == ["notices"]
     state = home.home / "bridgehead" / "data" / "bus"
     assert state.stat().st_mode & 0o777 == 0o700
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in state.iterdir() if path.is_file())

@@ -160,9 +160,7 @@ def test_the_assistant_reads_the_seats_file_as_a_council_does(home: Machine, kin
     if kind == "no text":
         path.write_bytes(b"\xff\xfe{}")
     else:
-        (home.home / "elsewhere.json").write_text(
-            '{"bridges": {"openai": {"base_url": "http://127.0.0.1:1/v1"}}}'
-        )
+        (home.home / "elsewhere.json").write_text('{"bridges": {"openai": {"base_url": "http://127.0.0.1:1/v1"}}}')
         path.symlink_to(home.home / "elsewhere.json")
 
     with pytest.raises(BridgeheadError) as refused:

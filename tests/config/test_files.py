@@ -92,9 +92,7 @@ def test_a_damaged_trust_file_trusts_nothing_and_says_so(places: Places, content
         TrustedFiles(places.trust_file).all()
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="other systems have other rules, and a library that knows them"
-)
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other rules, and a library that knows them")
 def test_the_users_directories_are_those_of_the_xdg_specification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,10 +15,7 @@ import pytest
 from support.vector_files import REPOSITORY
 
 VECTORS = REPOSITORY / "tests" / "vectors"
-SUITE = [
-    f"tests/conformance/test_{name}.py"
-    for name in ("bus", "council", "flows", "rigs", "rigs_cli", "runtimes")
-]
+SUITE = [f"tests/conformance/test_{name}.py" for name in ("bus", "council", "flows", "rigs", "rigs_cli", "runtimes")]
 
 
 def outcome(vectors: Path, *chosen: str) -> tuple[int, str]:
@@ -57,9 +54,7 @@ def test_an_empty_folder_is_nothing_but_skips(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d+ skipped in .*", report.splitlines()[-1])
     assert skips(report) >= {"folder bus", "folder council", "folder flows", "file runtimes/index.json"}
     assert skips(report) >= {f"file {path.relative_to(VECTORS)}" for path in VECTORS.glob("[bcf]*/*.json")}
-    assert skips(report) >= {
-        f"file rigs/{name}.json" for name in ("body_hash", "cli", "render", "envelopes/cases")
-    }
+    assert skips(report) >= {f"file rigs/{name}.json" for name in ("body_hash", "cli", "render", "envelopes/cases")}
 
 
 @pytest.mark.slow

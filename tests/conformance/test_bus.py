@@ -135,15 +135,9 @@ def resolve(case: dict[str, Any]) -> dict[str, Any]:
 SESSION_KINDS = {
     "resolve": resolve,
     "merge_default_store": lambda case: {"store": merge_into_default(case["store"], case["inbound_session"])},
-    "replace_snapshot": lambda case: {
-        "session": replace_snapshot(case["working_session"], case["updated_session"])
-    },
-    "policy_gate": lambda case: {
-        "bus_session": SessionPolicy.parse(case["policy"]).apply(case["inbound_session"])
-    },
-    "site_id": lambda case: {
-        "bus_session": place_session(case["inbound_session"], case["bridge_determination"])
-    },
+    "replace_snapshot": lambda case: {"session": replace_snapshot(case["working_session"], case["updated_session"])},
+    "policy_gate": lambda case: {"bus_session": SessionPolicy.parse(case["policy"]).apply(case["inbound_session"])},
+    "site_id": lambda case: {"bus_session": place_session(case["inbound_session"], case["bridge_determination"])},
 }
 
 
@@ -287,9 +281,7 @@ class Sequence:
         return self.bridge.tick(self.now)
 
     def do_set_policy(self, step: dict[str, Any]) -> list[Effect]:
-        changed = msgspec.structs.replace(
-            self.records[step["participant"]], policy=SessionPolicy.parse(step["policy"])
-        )
+        changed = msgspec.structs.replace(self.records[step["participant"]], policy=SessionPolicy.parse(step["policy"]))
         self.records[step["participant"]] = changed
         self.bridge.record_changed(changed, self.now)
         return []

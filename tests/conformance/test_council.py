@@ -74,11 +74,7 @@ def asserted(actual: Case, expected: Case) -> None:
 def output(entry: Case) -> Output:
     """An output from the keys a vector gives; missing texts are empty."""
     blank = {"status": None, "severity": None, "title": "", "description": "", "evidence": "", "action": None}
-    known = {
-        key: value
-        for key, value in entry.items()
-        if value is not None or key not in ("requirement_id", "met")
-    }
+    known = {key: value for key, value in entry.items() if value is not None or key not in ("requirement_id", "met")}
     return msgspec.convert({**blank, "domain": "", "agent": "", **known}, Output)
 
 
@@ -300,9 +296,7 @@ def test_json_extraction(case: Case) -> None:
 def test_proposals(case: Case) -> None:
     given = case["input"]
     events = [
-        ProposalEvent(
-            ProposalStep(event["event"]), event.get("challenge_id"), tuple(event.get("children", ()))
-        )
+        ProposalEvent(ProposalStep(event["event"]), event.get("challenge_id"), tuple(event.get("children", ())))
         for event in given["events"]
     ]
     life = live_through(events, chosen=given["chosen"]).life
@@ -355,9 +349,7 @@ def test_exit_codes(case: Case) -> None:
 @pytest.mark.parametrize("case", cases("council", "settings"))
 def test_settings(case: Case) -> None:
     given, expected = case["input"], dict(case["expect"])
-    settings = load_settings(
-        given["file_text"], dt.datetime.fromisoformat(given["now"]), given["known_models"]
-    )
+    settings = load_settings(given["file_text"], dt.datetime.fromisoformat(given["now"]), given["known_models"])
     if "warnings" in expected:
         expected["warnings"] = sorted(expected["warnings"])
     actual = {
@@ -465,9 +457,7 @@ def test_identity(case: Case) -> None:
 
 
 def _tree(texts: Case) -> Tree:
-    return Tree.of(
-        {path: "\n".join(text) + "\n" if isinstance(text, list) else text for path, text in texts.items()}
-    )
+    return Tree.of({path: "\n".join(text) + "\n" if isinstance(text, list) else text for path, text in texts.items()})
 
 
 def _identified(item: Case, tree: Tree, renames: dict[str, str]) -> tuple[Anchor | None, Identity]:
@@ -563,8 +553,7 @@ def _apply_dismissals(given: Case, expected: Case) -> None:
     result = apply_dismissals(given["entries"], findings, tree, renames, today)
     actual = {
         "entries": [
-            {"status": one.status, "why": one.why} if one.why else {"status": one.status}
-            for one in result.entries
+            {"status": one.status, "why": one.why} if one.why else {"status": one.status} for one in result.entries
         ],
         "dismissed": dict(result.dismissed),
         "notes": {name: {"entry": note.entry, "why": note.why} for name, note in result.notes.items()},
@@ -625,8 +614,7 @@ def _sarif_result(result: Case) -> Case:
         "startLine": physical["region"]["startLine"],
         "endLine": physical["region"]["endLine"],
         "suppressions": [
-            {key: value for key, value in one.items() if key != "properties"}
-            for one in result["suppressions"]
+            {key: value for key, value in one.items() if key != "properties"} for one in result["suppressions"]
         ],
     }
     if "state" in result["properties"]:

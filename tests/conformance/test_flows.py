@@ -59,10 +59,7 @@ def cases(name: str) -> list[Any]:
     document = load("flows", f"{name}.json")
     if document is None:
         return [absent("flows", f"{name}.json")]
-    return [
-        pytest.param(case, id=f"flows-{name}-{case.get('id', number)}")
-        for number, case in enumerate(document)
-    ]
+    return [pytest.param(case, id=f"flows-{name}-{case.get('id', number)}") for number, case in enumerate(document)]
 
 
 def schemas() -> list[Any]:
@@ -82,9 +79,7 @@ def unread_files() -> list[Any]:
     """A visible skip for each file this suite does not know."""
     if not (FOLDER / "flows").is_dir():
         return [absent("flows")]
-    names = sorted(
-        path.stem for path in (FOLDER / "flows").glob("*.json") if not path.name.endswith(".schema.json")
-    )
+    names = sorted(path.stem for path in (FOLDER / "flows").glob("*.json") if not path.name.endswith(".schema.json"))
     skip = pytest.mark.skip(reason="no test reads this vector file")
     return [pytest.param(name, id=f"flows-{name}", marks=skip) for name in names if name not in READ]
 
@@ -129,8 +124,7 @@ def test_raw(case: dict[str, Any]) -> None:
 
 
 CLASSES: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (AgentRequest, AgentResponse, ResponseMetadata, CompletedPhase, TemplateCreateState)
+    kind.__name__: kind for kind in (AgentRequest, AgentResponse, ResponseMetadata, CompletedPhase, TemplateCreateState)
 }
 
 
@@ -447,19 +441,13 @@ def check_files(laid_out_case: CaseOnDisk, expected: dict[str, Any]) -> None:
     if expected.get("request_unchanged"):
         assert after[".agent-request.json"] == laid_out_case.before[".agent-request.json"]
     if "post_mortem" in expected:
-        moved = {
-            path.name: path.read_bytes()
-            for folder in laid_out_case.post_mortems()
-            for path in folder.iterdir()
-        }
+        moved = {path.name: path.read_bytes() for folder in laid_out_case.post_mortems() for path in folder.iterdir()}
         assert bool(moved) is expected["post_mortem"]
         if "fresh_start" in expected["actions"]:
             assert moved == laid_out_case.before
     for name, kind in ((STATE_FILE, DocumentKind.STATE), (".agent-request.json", DocumentKind.REQUEST)):
         if expected["exit_code"] == ExitCode.WAITING and name in after:
-            assert validate(read_object(after[name]), kind) == [] or after[name] == laid_out_case.before.get(
-                name
-            )
+            assert validate(read_object(after[name]), kind) == [] or after[name] == laid_out_case.before.get(name)
 
 
 def check_request(laid_out_case: CaseOnDisk, expected: dict[str, Any]) -> None:

@@ -33,9 +33,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 @pytest.mark.parametrize("case", scenarios("rigs-cli"))
-def test_our_command_does_what_the_scenario_expects(
-    case: dict[str, Any], tmp_path: Path, templates: Path
-) -> None:
+def test_our_command_does_what_the_scenario_expects(case: dict[str, Any], tmp_path: Path, templates: Path) -> None:
     assert DOCUMENT is not None
     check(Scenario(DOCUMENT, case, tmp_path, OURS, templates / "ours"), case["expect"])
 
@@ -45,16 +43,10 @@ SAMPLE = 12
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(
-    not REFERENCE.exists() or shutil.which("node") is None, reason="the npm reference is not installed"
-)
+@pytest.mark.skipif(not REFERENCE.exists() or shutil.which("node") is None, reason="the npm reference is not installed")
 @pytest.mark.parametrize("case", scenarios("rigs-reference")[:: max(1, len(scenarios("x")) // SAMPLE)])
-def test_the_reference_does_what_was_recorded_of_it(
-    case: dict[str, Any], tmp_path: Path, templates: Path
-) -> None:
+def test_the_reference_does_what_was_recorded_of_it(case: dict[str, Any], tmp_path: Path, templates: Path) -> None:
     assert DOCUMENT is not None
-    recorded = {
-        key: case["reference"][key] for key in ("exit", "stdout", "files") if key in case["reference"]
-    }
+    recorded = {key: case["reference"][key] for key in ("exit", "stdout", "files") if key in case["reference"]}
     theirs = templates / "reference"
     check(Scenario(DOCUMENT, case, tmp_path, [str(REFERENCE)], theirs), recorded, ours=False)

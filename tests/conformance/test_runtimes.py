@@ -171,9 +171,7 @@ def read_exchanges(recorded: list[dict[str, Any]]) -> None:
     server = OpencodeServer("http://127.0.0.1:4096", "password", HttpReply(200, "{}"))
     ask = RuntimeRequest("x", Path("/snapshot"), 60, session="ses_1")
     prompts = [
-        one
-        for one in recorded
-        if one["request"]["method"] == "POST" and one["request"]["path"].endswith("/message")
+        one for one in recorded if one["request"]["method"] == "POST" and one["request"]["path"].endswith("/message")
     ]
     assert prompts
     for exchange in prompts:

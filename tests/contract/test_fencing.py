@@ -20,9 +20,7 @@ def fence(seed: int = 7) -> Fence:
 def test_a_fenced_text_names_its_origin_and_trust_between_two_marker_lines() -> None:
     lines = fence().wrap("hello", origin="rig win-5080", trust=Trust.UNVERIFIED).split("\n")
 
-    assert (
-        lines[0] == f"<<< begin foreign text {fence().marker} | origin: rig win-5080 | trust: unverified >>>"
-    )
+    assert lines[0] == f"<<< begin foreign text {fence().marker} | origin: rig win-5080 | trust: unverified >>>"
     assert lines[1:] == ["hello", f"<<< end foreign text {fence().marker} >>>"]
 
 

@@ -106,10 +106,7 @@ def test_a_fitting_report_has_no_violations_and_satisfies_the_published_schema(s
 
 WRONG_VALUE = {Presence.SET: None, Presence.NULL: "something", Presence.EMPTY: ("something",)}
 CONSTRAINED = [
-    (status, field)
-    for status in Status
-    for field in PRESENCE
-    if presence(field, status) is not Presence.EITHER
+    (status, field) for status in Status for field in PRESENCE if presence(field, status) is not Presence.EITHER
 ]
 
 

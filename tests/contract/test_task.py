@@ -80,9 +80,7 @@ def test_a_missing_task_description_is_taken_from_the_context_summary() -> None:
 
 
 def test_domains_keep_their_order_and_lose_duplicates_after_normalising() -> None:
-    task = parse_bridge_input(
-        {**MINIMAL, "domains": ["API_Design", "security", " api design ", "Security"]}
-    ).task
+    task = parse_bridge_input({**MINIMAL, "domains": ["API_Design", "security", " api design ", "Security"]}).task
 
     assert task.domains == ("api-design", "security")
 

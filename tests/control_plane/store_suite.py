@@ -165,9 +165,7 @@ class EventSuite:
             forwards += [one.seq for one in page]
             after = page[-1].seq
         backwards: list[int] = []
-        while page := store.events(
-            SENT, before=backwards[-1] if backwards else None, limit=4, newest_first=True
-        ):
+        while page := store.events(SENT, before=backwards[-1] if backwards else None, limit=4, newest_first=True):
             backwards += [one.seq for one in page]
 
         assert forwards == seqs
@@ -204,9 +202,7 @@ class EventSuite:
         assert store.events(before=-5) == []
 
     @pytest.mark.parametrize("text", ["a\0b", LONE_SURROGATE], ids=["NUL", "half a surrogate pair"])
-    def test_text_that_no_record_can_hold_is_refused_when_asked_for_too(
-        self, store: Store, text: str
-    ) -> None:
+    def test_text_that_no_record_can_hold_is_refused_when_asked_for_too(self, store: Store, text: str) -> None:
         for ask in (
             lambda: EventFilter(project=text),
             lambda: store.run(text),
@@ -246,9 +242,7 @@ class EventSuite:
 
         assert seen == store.events(SENT)
         for writer in range(4):
-            assert [i for i in ids(seen) if i.startswith(f"{writer}-")] == [
-                f"{writer}-{n}" for n in range(25)
-            ]
+            assert [i for i in ids(seen) if i.startswith(f"{writer}-")] == [f"{writer}-{n}" for n in range(25)]
 
 
 class RunSuite:
@@ -274,9 +268,7 @@ class RunSuite:
         store.save_run(run("r1", updated_at="2026-11-15T10:00:02.500Z"))
 
         assert store.save_run(run("r1", updated_at="2026-11-15T10:00:02Z", title="older")).title != "older"
-        assert (
-            store.save_run(run("r1", updated_at="2026-11-15T11:00:03+01:00", title="newer")).title == "newer"
-        )
+        assert store.save_run(run("r1", updated_at="2026-11-15T11:00:03+01:00", title="newer")).title == "newer"
 
     def test_events_of_a_save_are_recorded_with_it_also_when_it_came_late(self, store: Store) -> None:
         store.save_run(run("r1", updated_at="2026-11-15T10:00:02.000Z"), events=[event("e1")])
@@ -408,9 +400,7 @@ class PendingSuite:
             {"context": {"x": object()}},
         ],
     )
-    def test_a_question_that_cannot_be_recorded_is_refused(
-        self, store: Store, changes: dict[str, Any]
-    ) -> None:
+    def test_a_question_that_cannot_be_recorded_is_refused(self, store: Store, changes: dict[str, Any]) -> None:
         before = store.last_seq()
 
         with pytest.raises(Unrecordable):
@@ -463,9 +453,7 @@ class PendingSuite:
     @pytest.mark.parametrize(
         "answer", [Answer(text=LONE_SURROGATE), Answer(text="yes", at="now")], ids=["not Unicode", "no time"]
     )
-    def test_an_answer_that_cannot_be_recorded_leaves_the_question_open(
-        self, store: Store, answer: Answer
-    ) -> None:
+    def test_an_answer_that_cannot_be_recorded_leaves_the_question_open(self, store: Store, answer: Answer) -> None:
         item = store.open_pending(question("k1"))
 
         with pytest.raises(Unrecordable):

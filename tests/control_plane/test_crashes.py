@@ -42,9 +42,7 @@ def test_acknowledged_events_survive_kills_in_order_and_exactly_once(
     chance = random.Random(seed)
     kills = [chance.randrange(1, EVENTS_EACH) if writer % 2 else None for writer in range(WRITERS)]
     lasting_place.open()
-    writers = [
-        start_program("appender.py", lasting_place.address, writer, EVENTS_EACH) for writer in range(WRITERS)
-    ]
+    writers = [start_program("appender.py", lasting_place.address, writer, EVENTS_EACH) for writer in range(WRITERS)]
     with ThreadPoolExecutor(WRITERS) as readers:
         seen = list(readers.map(acknowledged, writers, kills))
 
@@ -69,9 +67,7 @@ def test_exactly_one_of_several_processes_gets_its_answer_in(
 ) -> None:
     store = lasting_place.open()
     item = store.open_pending(question("k1"))
-    answerers = [
-        start_program("answerer.py", lasting_place.address, item.id, who) for who in range(ANSWERERS)
-    ]
+    answerers = [start_program("answerer.py", lasting_place.address, item.id, who) for who in range(ANSWERERS)]
     for answerer in answerers:
         assert answerer.stdout is not None and answerer.stdout.readline() == "ready\n"
     for who, answerer in enumerate(answerers):

@@ -41,9 +41,7 @@ class Base(NamedTuple):
         """The numbers of the pages of this kind (0: overflow), the first one left out."""
         kinds = {number: self.file[(number - 1) * PAGE] for number in range(2, len(self.file) // PAGE + 1)}
         known = (INTERIOR_INDEX, INTERIOR_TABLE, LEAF_INDEX, LEAF_TABLE)
-        return [
-            number for number, found in kinds.items() if found == kind or (not kind and found not in known)
-        ]
+        return [number for number, found in kinds.items() if found == kind or (not kind and found not in known)]
 
 
 @pytest.fixture(scope="module")
@@ -198,9 +196,7 @@ def test_there_are_sixty_of_them() -> None:
 def test_damage_is_found_and_nothing_is_written_after_it(tmp_path: Path, base: Base, name: str) -> None:
     path = write(tmp_path, *DAMAGES[name](base))
     before = digests(path)
-    assembly = Assembly(
-        tmp_path, {"BRIDGEHEAD_STORE_URL": str(path), "BRIDGEHEAD_HOME": str(tmp_path / "home")}
-    )
+    assembly = Assembly(tmp_path, {"BRIDGEHEAD_STORE_URL": str(path), "BRIDGEHEAD_HOME": str(tmp_path / "home")})
     assert assembly.record_url == str(path)
 
     (diagnosis,) = check_record(assembly, Checkup.of([]))
@@ -235,9 +231,7 @@ def test_what_is_readable_of_a_damaged_record_is_exported(tmp_path: Path, base: 
 
 
 @pytest.mark.parametrize("length", [0, 1, 99, 100, 512, PAGE, 3 * PAGE])
-def test_a_record_that_is_cut_off_is_exported_as_far_as_it_goes(
-    tmp_path: Path, base: Base, length: int
-) -> None:
+def test_a_record_that_is_cut_off_is_exported_as_far_as_it_goes(tmp_path: Path, base: Base, length: int) -> None:
     path = write(tmp_path, base.file[:length], b"")
     try:
         rows = list(export(path))

@@ -45,9 +45,7 @@ def test_the_later_update_of_a_run_stands_and_an_end_wins_a_tie(
 ) -> None:
     saved_at = (NOW + timedelta(milliseconds=saved_after_ms)).isoformat(timespec="milliseconds")
 
-    assert (
-        supersedes(run("r1", state=saved, updated_at=saved_at), run("r1", state=kept, updated_at=AT)) is wins
-    )
+    assert supersedes(run("r1", state=saved, updated_at=saved_at), run("r1", state=kept, updated_at=AT)) is wins
 
 
 def item(state: PendingState = PendingState.OPEN, **changes: object) -> PendingItem:

@@ -53,18 +53,14 @@ def test_a_new_record_has_exactly_these_tables(lasting_place: Any) -> None:
 def test_tables_of_sqlite_are_strict(sqlite_place: Any) -> None:
     database = sqlite_place.open()._slot.connection
 
-    tables = dict(
-        database.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall()
-    )
+    tables = dict(database.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall())
     assert [tables[name] for name in COLUMNS] == [1, 1, 1]
     assert database.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     assert database.execute("PRAGMA user_version").fetchone() == (LATEST,)
 
 
 @pytest.mark.parametrize("version", range(1, LATEST + 1))
-def test_a_record_of_every_version_is_brought_up_to_date_with_its_rows(
-    lasting_place: Any, version: int
-) -> None:
+def test_a_record_of_every_version_is_brought_up_to_date_with_its_rows(lasting_place: Any, version: int) -> None:
     made_by_version(lasting_place, version)
 
     store = lasting_place.open()

@@ -95,9 +95,7 @@ def test_an_address_that_cannot_be_read_is_refused_without_showing_the_password(
 def test_the_address_shows_everything_but_the_password() -> None:
     from bridgehead.control_plane.stores.postgres import PostgresAddress
 
-    address = PostgresAddress.parse(
-        f"postgres://ann:{SECRET}@db.example:5433/records?schema=mine&sslmode=require"
-    )
+    address = PostgresAddress.parse(f"postgres://ann:{SECRET}@db.example:5433/records?schema=mine&sslmode=require")
 
     assert address.where == "postgresql://ann@db.example:5433/records"
     assert address.schema == "mine"
@@ -119,9 +117,7 @@ def test_wrong_and_missing_passwords_are_refusals(guarded_role: str) -> None:
         assert refused.value.__cause__ is None and refused.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
-    ("user", "database"), [("nobody_here", "postgres"), ("postgres", "no_such_database")]
-)
+@pytest.mark.parametrize(("user", "database"), [("nobody_here", "postgres"), ("postgres", "no_such_database")])
 def test_unknown_users_and_databases_are_refusals(postgres_server: Any, user: str, database: str) -> None:
     url = postgres_server.url.replace("postgres:@/postgres", f"{user}@/{database}")
 
@@ -164,9 +160,7 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up_on() -> None:
 # What is in the schema
 
 
-def test_a_record_of_a_newer_version_is_refused_and_left_alone(
-    postgres_place: Any, postgres_server: Any
-) -> None:
+def test_a_record_of_a_newer_version_is_refused_and_left_alone(postgres_place: Any, postgres_server: Any) -> None:
     postgres_place.open().append([event("e1")])
     with postgres_server.admin() as admin:
         table = f"{schema_of(postgres_place)}.bridgehead_schema"
@@ -191,9 +185,7 @@ def test_a_record_that_a_newer_program_upgraded_meanwhile_is_not_written_any_mor
     assert store.events(SENT) == []
 
 
-def test_a_schema_of_another_program_is_refused_and_left_alone(
-    postgres_place: Any, postgres_server: Any
-) -> None:
+def test_a_schema_of_another_program_is_refused_and_left_alone(postgres_place: Any, postgres_server: Any) -> None:
     schema = schema_of(postgres_place)
     with postgres_server.admin() as admin:
         admin.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.events (mine text)")
@@ -205,9 +197,7 @@ def test_a_schema_of_another_program_is_refused_and_left_alone(
         assert tables == [("events",)]
 
 
-def test_an_empty_schema_prepared_by_an_administrator_is_used(
-    postgres_place: Any, postgres_server: Any
-) -> None:
+def test_an_empty_schema_prepared_by_an_administrator_is_used(postgres_place: Any, postgres_server: Any) -> None:
     with postgres_server.admin() as admin:
         admin.execute(f"CREATE SCHEMA {schema_of(postgres_place)}")
 
@@ -313,9 +303,7 @@ def test_a_writer_that_does_not_end_locks_others_out_for_a_bounded_time(
     store = postgres_place.open(lock_timeout_seconds=0.1)
     with postgres_server.admin() as admin:
         admin.execute("BEGIN")
-        admin.execute(
-            f"SELECT pg_advisory_xact_lock(hashtextextended('bridgehead {schema_of(postgres_place)}', 0))"
-        )
+        admin.execute(f"SELECT pg_advisory_xact_lock(hashtextextended('bridgehead {schema_of(postgres_place)}', 0))")
         with pytest.raises(RecordLocked, match=r"gave up after 0\.1 s"):
             store.append([event("e1")])
         assert store.events(SENT) == []

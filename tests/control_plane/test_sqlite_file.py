@@ -400,9 +400,7 @@ def test_a_commit_is_synced_and_foreign_keys_are_checked(tmp_path: Path) -> None
     with SqliteStore(tmp_path / "record.db") as store:
         connection = store._slot.connection
         assert connection is not None
-        settings = [
-            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
-        ]
+        settings = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
         assert settings == ["wal", 2]
         assert connection.execute("PRAGMA foreign_keys").fetchone() == (1,)
 
@@ -417,9 +415,7 @@ def test_a_commit_is_synced_and_foreign_keys_are_checked(tmp_path: Path) -> None
         (("runs", RunFilter(), "started_at DESC, id DESC"), "runs_by_start"),
     ],
 )
-def test_the_usual_listings_neither_scan_nor_sort(
-    tmp_path: Path, listing: tuple[str, Filter, str], index: str
-) -> None:
+def test_the_usual_listings_neither_scan_nor_sort(tmp_path: Path, listing: tuple[str, Filter, str], index: str) -> None:
     table, where, order = listing
     statement, values = sql.listing("*", table, where.allowed(), [], order, 50)
     with SqliteStore(tmp_path / "record.db") as store:

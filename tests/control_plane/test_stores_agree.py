@@ -29,9 +29,7 @@ projects = st.sampled_from(["", "/p", "/q"])
 parts = st.sampled_from(list(Part))
 moments = st.integers(0, 59).map(lambda second: f"2026-11-15T10:15:{second:02d}.000Z")
 item_ids = st.integers(0, 6).map(lambda number: f"q-{number}")
-documents = st.dictionaries(
-    texts, st.none() | st.booleans() | st.integers() | st.floats() | texts, max_size=3
-)
+documents = st.dictionaries(texts, st.none() | st.booleans() | st.integers() | st.floats() | texts, max_size=3)
 
 events = st.builds(
     event,
@@ -101,9 +99,7 @@ operations = st.one_of(
     operation("run", names),
     operation(
         "runs",
-        st.builds(
-            RunFilter, states=st.just(()) | st.tuples(st.sampled_from(list(RunState))), project=projects
-        ),
+        st.builds(RunFilter, states=st.just(()) | st.tuples(st.sampled_from(list(RunState))), project=projects),
         limit=limits,
         before=st.none() | names,
     ),
@@ -113,9 +109,7 @@ operations = st.one_of(
     operation("withdraw_pending", item_ids, reason=texts),
     operation("pending_item", item_ids),
     operation("find_pending", names | item_ids | st.sampled_from(["1", "2", "0", "01"])),
-    operation(
-        "pending", st.builds(PendingFilter, states=st.just(()), project=st.none() | projects), limit=limits
-    ),
+    operation("pending", st.builds(PendingFilter, states=st.just(()), project=st.none() | projects), limit=limits),
     operation("last_seq"),
 )
 
@@ -166,9 +160,7 @@ def numbered() -> Callable[[], str]:
 
 @settings(deadline=None)
 @given(st.lists(operations, max_size=25), st.lists(st.integers(0, 20), max_size=5))
-def test_property_memory_and_sqlite_answer_every_sequence_of_calls_alike(
-    calls: list[Call], pauses: list[int]
-) -> None:
+def test_property_memory_and_sqlite_answer_every_sequence_of_calls_alike(calls: list[Call], pauses: list[int]) -> None:
     with tempfile.TemporaryDirectory(dir=FAST_FOLDER) as folder:
         path, clocks = Path(folder) / "record.db", (ManualClock(), ManualClock())
         model = MemoryStore(clock=clocks[0], new_id=numbered())
@@ -183,9 +175,7 @@ def test_property_memory_and_sqlite_answer_every_sequence_of_calls_alike(
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["ask", "answer", "withdraw"])), max_size=30)
-)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["ask", "answer", "withdraw"])), max_size=30))
 def test_property_an_answer_once_taken_is_never_lost_or_replaced(steps: list[tuple[str, str]]) -> None:
     store = MemoryStore(clock=ManualClock())
     first: dict[str, Answer | None] = {}

@@ -26,9 +26,7 @@ def quiet_environment(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def git(tmp_path: Path, quiet_environment: dict[str, str]) -> Callable[..., str]:
     """Run git in the test's project."""
-    identity = {
-        f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
+    identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
     def run(*arguments: str) -> str:
         return subprocess.run(
@@ -83,9 +81,7 @@ class FakeMachine(Machine):
         modules: tuple[str, ...] = (),
         confined_by: tuple[str, str] | None = ("landlock", ""),
     ) -> None:
-        super().__init__(
-            {"HOME": "/home/user", **(environment or {})}, run=self._run_program, get=self._get_page
-        )
+        super().__init__({"HOME": "/home/user", **(environment or {})}, run=self._run_program, get=self._get_page)
         self._programs = programs or {}
         self._files = files or {}
         self._pages = pages or {}

@@ -90,9 +90,7 @@ def finds(*titles: str, **fields: Any) -> Says:
     def says(call: Call) -> object:
         key = call.key
         if key.step is Step.ANALYSIS and key.role is Role.EXPERT:
-            return items(
-                *(item(title, **{"severity": "HIGH", "evidence": HERE, **fields}) for title in titles)
-            )
+            return items(*(item(title, **{"severity": "HIGH", "evidence": HERE, **fields}) for title in titles))
         if key.step is Step.STAGE_B and key.role is Role.CHALLENGER:
             shown = json.loads(call.prompt.split('"previous_findings":')[1].split("\n")[0][:-1])
             return {"challenge_notes": [note(one["id"]) for one in shown]}
@@ -189,9 +187,7 @@ def test_what_is_no_report_is_refused(document: str) -> None:
 
 
 def test_the_coordinator_is_of_another_family_than_most_findings() -> None:
-    council = Council(
-        {"claude": ready("claude"), "gemini": ready("gemini")}, lambda call: _only(call, "claude")
-    )
+    council = Council({"claude": ready("claude"), "gemini": ready("gemini")}, lambda call: _only(call, "claude"))
     council.drive()
     assert council.stage_b()[0].startswith("gemini/")
 
@@ -313,9 +309,7 @@ def test_the_user_is_asked_and_may_skip() -> None:
 
 def test_a_retry_seats_the_bridge_again_with_calls_of_its_own() -> None:
     tries = iter([halted("gemini"), ready("gemini")])
-    council = Council(
-        {"claude": ready("claude"), "gemini": lambda: next(tries)()}, finds("SQL"), interactive=True
-    )
+    council = Council({"claude": ready("claude"), "gemini": lambda: next(tries)()}, finds("SQL"), interactive=True)
     council.typed = ["retry"]
     report = council.drive().report
     assert report.bridges_available == ("claude", "gemini")
@@ -410,9 +404,7 @@ def rig_report(title: str = "SQL injection") -> BridgeReport:
     council = Council({"claude": ready("claude")}, finds(title), runtimes=("claude",)).drive()
     report = council.run._reports["claude"].report
     fields = {"bridge": "rig:winbox", "model_family": "acme", "connection_used": "rig"}
-    return BridgeReport(
-        **{name: fields.get(name, getattr(report, name)) for name in report.__struct_fields__}
-    )
+    return BridgeReport(**{name: fields.get(name, getattr(report, name)) for name in report.__struct_fields__})
 
 
 def test_a_pending_rig_does_not_hold_the_report_and_is_folded_in_later() -> None:
@@ -442,8 +434,7 @@ def test_stage_b_is_not_repeated_for_findings_that_have_not_changed() -> None:
     before = council.stage_b()
     other = rig_report("A wholly unrelated leak of sockets")
     outputs = tuple(
-        type(one)(**{**{n: getattr(one, n) for n in one.__struct_fields__}, "evidence": None})
-        for one in other.outputs
+        type(one)(**{**{n: getattr(one, n) for n in one.__struct_fields__}, "evidence": None}) for one in other.outputs
     )
     other = BridgeReport(**{**{n: getattr(other, n) for n in other.__struct_fields__}, "outputs": outputs})
     council.feed(SeatReported(report=other, at=AT, verified=True))
@@ -503,9 +494,7 @@ def test_a_half_fed_run_knows_what_is_outstanding() -> None:
 
 def test_a_bridge_without_an_answer_can_be_retried_after_the_report() -> None:
     tries = iter([skipped("gemini"), ready("gemini")])
-    council = Council(
-        {"claude": ready("claude"), "gemini": lambda: next(tries)()}, finds("SQL injection")
-    ).drive()
+    council = Council({"claude": ready("claude"), "gemini": lambda: next(tries)()}, finds("SQL injection")).drive()
     assert council.report.single_source_findings
     council.feed(Retried(seat="gemini", at=AT))
     assert council.report.multi_source_confirmed
@@ -587,9 +576,7 @@ def test_a_change_cannot_silence_its_own_gate() -> None:
     entries = (dismissal(known),)
     by_change = Council(TWO, finds("SQL injection"), dismissals=Dismissals(entries, base=())).drive().report
     before = Council(TWO, finds("SQL injection"), dismissals=Dismissals(entries, base=entries)).drive().report
-    allowed = Council(
-        TWO, finds("SQL injection"), dismissals=Dismissals(entries, base=()), allow_new_dismissals=True
-    )
+    allowed = Council(TWO, finds("SQL injection"), dismissals=Dismissals(entries, base=()), allow_new_dismissals=True)
     assert (by_change.verdict, by_change.gate_verdict) == (Verdict.PASS, Verdict.CONCERNS)
     assert by_change.dismissed_findings[0].dismissed_in_this_change
     assert before.gate_verdict is Verdict.PASS
@@ -615,9 +602,7 @@ def test_a_finding_known_by_its_title_alone_is_marked_and_named_by_its_fingerpri
 
 def test_the_callers_findings_take_part_in_a_fallback() -> None:
     seeded = rig_report("What the caller saw").outputs
-    council = Council(
-        {"claude": ready("claude")}, finds("SQL injection"), fallback=True, seed_findings=seeded
-    )
+    council = Council({"claude": ready("claude")}, finds("SQL injection"), fallback=True, seed_findings=seeded)
     report = council.drive().report
     assert report.fallback and report.bridges_invoked == ("claude",)
     assert {source.bridge for one in report.findings() for source in one.source_findings} == {

@@ -57,9 +57,7 @@ def test_the_link_is_exchanged_for_a_cookie_and_leaves_the_address_bar(stranger:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_without_a_cookie_every_page_is_closed_and_says_how_to_open_it(
-    stranger: TestClient, path: str
-) -> None:
+def test_without_a_cookie_every_page_is_closed_and_says_how_to_open_it(stranger: TestClient, path: str) -> None:
     answer = stranger.get(path)
 
     assert answer.status_code == 401
@@ -201,9 +199,7 @@ def test_a_stranger_s_body_is_not_read_at_all(stranger: TestClient) -> None:
     assert read == []
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/events", "/nowhere", "/static/live.js", "/static/../app.py", "/live2"]
-)
+@pytest.mark.parametrize("path", ["/", "/events", "/nowhere", "/static/live.js", "/static/../app.py", "/live2"])
 def test_every_answer_carries_the_strict_headers(web: OpenDashboard, stranger: TestClient, path: str) -> None:
     for client in (web.client, stranger):
         headers = client.get(path).headers
@@ -265,14 +261,9 @@ def test_mcp_is_behind_the_same_door_with_the_bearer_token_only(tmp_path: Path) 
         with TestClient(dashboard.app, base_url=ORIGIN) as client:
             client.get("/", params={"token": TOKEN})
             assert client.post("/mcp", json=hello, headers={"Origin": ORIGIN}).status_code == 401
+            assert client.post("/mcp", json=hello, headers={**bearer, "Host": "evil.example"}).status_code == 403
             assert (
-                client.post("/mcp", json=hello, headers={**bearer, "Host": "evil.example"}).status_code == 403
-            )
-            assert (
-                client.post(
-                    "/mcp", json=hello, headers={**bearer, "Origin": "https://evil.example"}
-                ).status_code
-                == 403
+                client.post("/mcp", json=hello, headers={**bearer, "Origin": "https://evil.example"}).status_code == 403
             )
             assert client.post("/mcp", json=hello, headers=bearer).status_code not in (401, 403, 404, 405)
 
@@ -338,9 +329,7 @@ def test_any_number_of_bad_tokens_do_not_lock_the_owner_out() -> None:
     assert door.opens()
 
 
-@pytest.mark.skipif(
-    not Path("/proc/net/tcp").exists() or os.geteuid() != 0, reason="needs /proc and a second user"
-)
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists() or os.geteuid() != 0, reason="needs /proc and a second user")
 def test_a_replayed_cookie_is_recognised_by_the_kernel_s_word(tmp_path: Path) -> None:
     with served(tmp_path) as web:
         port = int(web.base.rpartition(":")[2])
@@ -360,16 +349,12 @@ def answer_to(port: int, user: int, path: str, cookie: str) -> str:
         os.seteuid(0)
     with client:
         client.connect(("127.0.0.1", port))
-        head = (
-            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
-        )
+        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
         client.sendall(head.encode())
         return b"".join(iter(lambda: client.recv(65536), b"")).decode()
 
 
-def test_a_body_that_never_ends_is_not_waited_for(
-    web: OpenDashboard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_never_ends_is_not_waited_for(web: OpenDashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridgehead.dashboard.access.BODY_SECONDS", 0)
 
     async def send_half() -> list[dict[str, Any]]:
@@ -414,9 +399,7 @@ def test_a_request_with_two_lengths_is_refused_and_what_follows_is_not_read(tmp_
             assert answered.startswith(b"HTTP/1.1 400 ") and answered.count(b"HTTP/1.1 ") == 1
 
 
-def test_sockets_that_say_nothing_do_not_silence_the_dashboard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sockets_that_say_nothing_do_not_silence_the_dashboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridgehead.dashboard.serving.MOST_WAITING", 16)
     # Without the limit the server refuses everybody from this number of connections on.
     monkeypatch.setattr("bridgehead.dashboard.serving.MOST_READERS", -150)
@@ -427,8 +410,7 @@ def test_sockets_that_say_nothing_do_not_silence_the_dashboard(
             if number % 2:
                 client.sendall(b"GET / HTTP/1.1\r\nHo")
         asked = (
-            f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
-            "Connection: close\r\n\r\n"
+            f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
         ).encode()
         assert exchange(port, asked).startswith(b"HTTP/1.1 200 ")
 

@@ -73,9 +73,7 @@ def test_a_chosen_token_is_taken(tmp_path: Path) -> None:
         ("", 0o600, "shorter than"),
     ],
 )
-def test_a_token_that_is_weak_or_shown_to_others_is_refused(
-    tmp_path: Path, text: str, mode: int, why: str
-) -> None:
+def test_a_token_that_is_weak_or_shown_to_others_is_refused(tmp_path: Path, text: str, mode: int, why: str) -> None:
     with pytest.raises(WeakToken, match=why):
         choose_token(token_file(tmp_path, text, mode))
 

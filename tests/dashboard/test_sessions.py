@@ -144,7 +144,5 @@ def test_a_websocket_is_closed_before_anybody_sees_it() -> None:
     ],
 )
 def test_what_a_browser_says_about_the_asker_counts(site: str, mode: str, method: str, foreign: bool) -> None:
-    asked = connection(
-        method=method, authorization=f"Bearer {TOKEN}", sec_fetch_site=site, sec_fetch_mode=mode
-    )
+    asked = connection(method=method, authorization=f"Bearer {TOKEN}", sec_fetch_site=site, sec_fetch_mode=mode)
     assert isinstance(access().judge(asked), Response) is foreign

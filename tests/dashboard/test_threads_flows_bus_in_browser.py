@@ -117,9 +117,7 @@ def test_others_words_appear_while_one_types_and_the_reply_is_sent(page: Any, pl
     assert [name for name in mac.clone.envelopes() if "RESPONSE" in name] == ["cuda-build-03/RESPONSE.md"]
 
 
-def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
-    page: Any, place: BrowserAndRigs
-) -> None:
+def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(page: Any, place: BrowserAndRigs) -> None:
     go(page, place, f"/flows/{place.flows[0]}")
     box = page.get_by_label("Answer to reviewer")
     box.fill('{"score": "nine"}')
@@ -131,9 +129,7 @@ def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
     page.get_by_text("Answered by ann (web)").wait_for()
 
     waiting = pending_list(place.server.assembly, place.server.store, pytest.fail)
-    linter = next(
-        item for item in waiting.items(OPEN_ITEMS, limit=9) if item.question.run_id == place.flows[0]
-    )
+    linter = next(item for item in waiting.items(OPEN_ITEMS, limit=9) if item.question.run_id == place.flows[0])
     waiting.answer(linter.id, Answer(text="yes", by="ada", at="2026-11-15T10:16:32.000Z"))
     page.get_by_text("Answered by ada").wait_for()
 
@@ -154,9 +150,7 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
     page.evaluate("window.kept = document.querySelector('#message-rows tr')")
     place.bus.do(place.kitchen.ask("one more"))
     page.locator("#message-rows tr").nth(38).wait_for()
-    assert page.evaluate("window.kept.isConnected"), (
-        "rows that were there stay, and with them the place one reads"
-    )
+    assert page.evaluate("window.kept.isConnected"), "rows that were there stay, and with them the place one reads"
 
     page.get_by_role("link", name="Stand still").click()
     page.get_by_role("link", name="Show what message 1 carries").click()

@@ -19,9 +19,7 @@ def named(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in DOCUMENTS if steps(path.read_text(encoding="utf-8"))], ids=named
-)
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if steps(path.read_text(encoding="utf-8"))], ids=named)
 def test_the_commands_of_a_document_do_what_it_shows(path: Path, tmp_path: Path) -> None:
     commands = steps(path.read_text(encoding="utf-8"))
     home, folder = tmp_path / "home", tmp_path / "work"

@@ -43,9 +43,7 @@ def functions_in(path: str) -> frozenset[str]:
     if not file.exists():
         return frozenset()
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    return frozenset(
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def missing(text: str) -> list[str]:

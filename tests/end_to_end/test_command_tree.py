@@ -76,9 +76,7 @@ def test_a_usage_mistake_is_one_sentence_with_a_hint_and_exits_1(
         ("fish", "complete --no-files --command bridgehead --command bh --arguments"),
     ],
 )
-def test_completion_scripts_serve_both_names_of_the_command(
-    user: Machine, shell: str, registers: str
-) -> None:
+def test_completion_scripts_serve_both_names_of_the_command(user: Machine, shell: str, registers: str) -> None:
     script = user.run("completion", shell).out
 
     assert "_BRIDGEHEAD_COMPLETE" in script and registers in script
@@ -113,9 +111,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
         ("BRIDGEHEAD_STORE_URL='~nobody-here/x.db' bridgehead events", 1, "home directory is not known"),
     ],
 )
-def test_a_lost_directory_or_stream_ends_in_a_sentence(
-    user: Machine, line: str, code: int, complaint: str
-) -> None:
+def test_a_lost_directory_or_stream_ends_in_a_sentence(user: Machine, line: str, code: int, complaint: str) -> None:
     done = user.shell(line)
 
     assert (done.code, done.out) == (code, "")
@@ -124,9 +120,7 @@ def test_a_lost_directory_or_stream_ends_in_a_sentence(
 
 def test_a_signal_while_python_ends_is_silent(user: Machine) -> None:
     late = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT)"
-    ending = (
-        "from bridgehead.cli.running import run_guarded; run_guarded(lambda: 0, program='x', debug=False)"
-    )
+    ending = "from bridgehead.cli.running import run_guarded; run_guarded(lambda: 0, program='x', debug=False)"
 
     done = user.run("-c", f"{late}; {ending}", program="python")
 
@@ -227,7 +221,5 @@ def test_every_command_is_run_by_a_test() -> None:
             words.append(rf'verb="{re.escape(path[-1])}"')
         return any(re.search(word, written) for word in words)
 
-    by_parameter = {
-        ("council", verb) for verb in VERBS
-    }  # council/cli/test_read_only.py goes through all of them
+    by_parameter = {("council", verb) for verb in VERBS}  # council/cli/test_read_only.py goes through all of them
     assert [path for path in leaves(bridgehead) if not is_run(path) and path not in by_parameter] == []

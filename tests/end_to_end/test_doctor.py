@@ -113,9 +113,7 @@ def test_a_record_that_cannot_be_used_is_broken(user: Machine) -> None:
     assert "✗" in done.out and str(user.record) in done.out
 
 
-def test_every_part_has_its_lines_and_a_remembered_refusal_is_one_of_them(
-    user: Machine, tmp_path: Path
-) -> None:
+def test_every_part_has_its_lines_and_a_remembered_refusal_is_one_of_them(user: Machine, tmp_path: Path) -> None:
     fake_program(tmp_path, "agy", "exit 1")
     refused = {"bridge": "claude", "reason": "not_authenticated", "error_class": "auth"}
     at = "2026-11-15T10:00:00.000Z"
@@ -171,9 +169,7 @@ def spoil(user: Machine, tools: Path) -> None:
     gone.unlink()
     assert user.run("flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?").code == 42
     refused = {"bridge": "codex", "reason": "cli_error: quota", "error_class": "quota"}
-    event = Event(
-        id="e1", kind="council.refused", part=Part.COUNCIL, at="2026-11-15T10:00:00.000Z", data=refused
-    )
+    event = Event(id="e1", kind="council.refused", part=Part.COUNCIL, at="2026-11-15T10:00:00.000Z", data=refused)
     with open_store(str(user.record)) as store:
         store.append([event])
     tools.mkdir()
@@ -193,9 +189,7 @@ def test_each_diagnosis_says_its_class_whether_fixing_is_safe_and_the_exact_comm
 
     wrong = {check["class"]: check for check in checks if check["state"] != "fine"}
     assert {"permissions.open", "trust.gone", "trust.changed", "settings.untrusted"} <= set(wrong)
-    assert {"codex.refused", "codex.failing", "flows.unfinished", "record.pending", "agy.unverified"} <= set(
-        wrong
-    )
+    assert {"codex.refused", "codex.failing", "flows.unfinished", "record.pending", "agy.unverified"} <= set(wrong)
     assert {name for name, check in wrong.items() if check["command"] is None} <= WITHOUT_A_COMMAND
     assert {name for name, check in wrong.items() if check["safe_to_fix"]} == {
         "permissions.open",

@@ -86,9 +86,7 @@ def test_importing_everything_starts_nothing(watched: Watched) -> None:
     ],
     ids=" ".join,
 )
-def test_a_command_that_is_no_council_gives_nobody_a_prompt(
-    watched: Watched, command: tuple[str, ...]
-) -> None:
+def test_a_command_that_is_no_council_gives_nobody_a_prompt(watched: Watched, command: tuple[str, ...]) -> None:
     done = watched.machine.run(*command, PATH=watched.path)
 
     assert "Traceback" not in done.err

@@ -44,9 +44,7 @@ Door = Callable[[Path, int], bool]
 def through(kind: type[CliConnection]) -> Door:
     def ask(program: Path, seconds: int) -> bool:
         setup = SeatSetup("x", environment={"PATH": os.environ["PATH"], "HOME": str(program.parent)})
-        outcome = carried(
-            kind(setup, str(program), Probe("9.9.9")), RuntimeRequest("hello", program.parent, seconds)
-        )
+        outcome = carried(kind(setup, str(program), Probe("9.9.9")), RuntimeRequest("hello", program.parent, seconds))
         return isinstance(outcome, RuntimeRefusal) and outcome.error_class is ErrorClass.TIMEOUT
 
     return ask

@@ -171,9 +171,7 @@ def test_an_answer_may_come_from_a_file_or_standard_input(user: Machine, way: st
         ([], "ID"),
     ],
 )
-def test_a_mistaken_answer_is_refused_and_changes_nothing(
-    user: Machine, arguments: list[str], complaint: str
-) -> None:
+def test_a_mistaken_answer_is_refused_and_changes_nothing(user: Machine, arguments: list[str], complaint: str) -> None:
     ask(user)
 
     done = user.run("answer", *arguments)

@@ -35,9 +35,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", help="scenarios whose name holds this")
     parser.add_argument("--kind", default="", help="only this kind of fault")
     parser.add_argument("--at", type=int, default=0, help="only this call")
-    parser.add_argument(
-        "--quick", action="store_true", help="one kind for each point, scenarios of the default suite"
-    )
+    parser.add_argument("--quick", action="store_true", help="one kind for each point, scenarios of the default suite")
     parser.add_argument("--python", action="store_true", help="do without a C compiler: only our own calls")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)

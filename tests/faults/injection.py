@@ -186,14 +186,10 @@ def start(arguments: list[str], *, native: bool) -> int:
         compiler = shutil.which("gcc") or shutil.which("cc")
         if native and sys.platform == "linux" and compiler is not None:
             shim = base / "shim.so"
-            subprocess.run(
-                [compiler, "-shared", "-fPIC", "-O1", "-o", str(shim), str(SHIM), "-ldl"], check=True
-            )
+            subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(shim), str(SHIM), "-ldl"], check=True)
             environ["LD_PRELOAD"] = str(shim)
         else:
-            print(
-                "without a C compiler: only our own calls are failed, not those of SQLite and git", flush=True
-            )
+            print("without a C compiler: only our own calls are failed, not those of SQLite and git", flush=True)
         return subprocess.run(
             [sys.executable, "-m", "faults", "--inside", *arguments], env=environ, check=False
         ).returncode

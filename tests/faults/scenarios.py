@@ -45,9 +45,7 @@ class Place:
 
     @property
     def environ(self) -> dict[str, str]:
-        kept = {
-            name: value for name, value in os.environ.items() if name in ("PATH", "LD_PRELOAD", "FAULT_STATE")
-        }
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LD_PRELOAD", "FAULT_STATE")}
         return {
             **kept,
             "HOME": str(self.home),
@@ -87,12 +85,8 @@ class Place:
         return self.injector.run(guarded, self.environ, self.project)
 
     def git(self, *arguments: str, cwd: Path | None = None) -> str:
-        environ = {
-            name: value for name, value in self.environ.items() if not name.startswith(("LD_", "FAULT"))
-        }
-        done = subprocess.run(
-            ["git", *arguments], cwd=cwd or self.project, env=environ, capture_output=True, text=True
-        )
+        environ = {name: value for name, value in self.environ.items() if not name.startswith(("LD_", "FAULT"))}
+        done = subprocess.run(["git", *arguments], cwd=cwd or self.project, env=environ, capture_output=True, text=True)
         assert done.returncode == 0, f"git {arguments}: {done.stderr}"
         return done.stdout
 
@@ -134,9 +128,7 @@ def old_record(place: Place, version: int = 3) -> None:
     place.record.parent.mkdir()
     with SqliteStore(place.record, up_to=version) as store:
         store.append([sent(f"old-{n}") for n in range(5)])
-        store.open_pending(
-            Question(key="k", kind=PendingKind.BUS_APPROVAL, part=Part.BUS, origin="bus", title="Sure?")
-        )
+        store.open_pending(Question(key="k", kind=PendingKind.BUS_APPROVAL, part=Part.BUS, origin="bus", title="Sure?"))
 
 
 def record_is_as_acknowledged(place: Place, done: Done, old: int = 5) -> None:

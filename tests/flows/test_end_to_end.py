@@ -79,9 +79,7 @@ def test_run_respond_resume_from_three_directories(shell: Shell, tmp_path: Path)
 
 
 def test_a_handler_written_in_shell_carries_a_program_to_its_end(shell: Shell) -> None:
-    handler = shell.write(
-        "handler.sh", HANDLER.replace("BRIDGEHEAD", str(BRIDGEHEAD)).replace("ROOT", str(shell.root))
-    )
+    handler = shell.write("handler.sh", HANDLER.replace("BRIDGEHEAD", str(BRIDGEHEAD)).replace("ROOT", str(shell.root)))
     done = shell.run(str(handler), sys.executable, "release.py", "--tag", "v2")
     assert done.code == 0, done
     assert json.loads(done.out)["title"] == "answer to request"
@@ -211,9 +209,7 @@ def test_a_failed_flow_leaves_stdout_empty_and_says_where_its_files_are(shell: S
         (("status",), "no flow has run"),
     ],
 )
-def test_mistakes_end_in_one_sentence_and_exit_one(
-    shell: Shell, words: tuple[str, ...], complaint: str
-) -> None:
+def test_mistakes_end_in_one_sentence_and_exit_one(shell: Shell, words: tuple[str, ...], complaint: str) -> None:
     done = shell.flow(*words)
     assert (done.code, done.out) == (1, ""), done
     assert complaint in done.err and "Traceback" not in done.err

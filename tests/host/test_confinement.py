@@ -53,9 +53,7 @@ def test_a_confined_program_reads_the_copy_and_no_home(copy: Path) -> None:
 @needs_landlock
 def test_children_are_confined_too_and_other_processes_keep_their_environment(copy: Path) -> None:
     key = copy.parent / "home" / ".ssh" / "id_rsa"
-    script = (
-        f"cat {key}; tr '\\0' '\\n' < /proc/{os.getpid()}/environ; kill -0 {os.getpid()} && echo signalled"
-    )
+    script = f"cat {key}; tr '\\0' '\\n' < /proc/{os.getpid()}/environ; kill -0 {os.getpid()} && echo signalled"
 
     ended = run(["/bin/sh", "-c", f"sh -c {script!r}; {script}"], copy)
 
@@ -67,9 +65,7 @@ def test_children_are_confined_too_and_other_processes_keep_their_environment(co
 
 @needs_landlock
 def test_a_confined_program_writes_in_its_own_folders_only(copy: Path) -> None:
-    script = (
-        f'echo kept > "$HOME/kept"; echo kept > "$TMPDIR/too"; echo no > {copy}/new; echo no > {copy}/a.py'
-    )
+    script = f'echo kept > "$HOME/kept"; echo kept > "$TMPDIR/too"; echo no > {copy}/new; echo no > {copy}/a.py'
 
     run(["/bin/sh", "-c", script], copy)
 
@@ -157,9 +153,7 @@ def test_bubblewrap_gets_a_process_table_of_its_own_and_folders_before_what_is_i
 
 
 def test_the_profile_for_macos_denies_the_home_and_all_writing_and_then_allows_what_is_given() -> None:
-    confined = Confinement(
-        SEATBELT, read=("/copy",), write=('/Users/me/.claude "x"',), hidden=("/Users/me", "/src")
-    )
+    confined = Confinement(SEATBELT, read=("/copy",), write=('/Users/me/.claude "x"',), hidden=("/Users/me", "/src"))
 
     assert confined.seatbelt_profile().splitlines() == [
         "(version 1)",

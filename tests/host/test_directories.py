@@ -24,9 +24,7 @@ def permissions(path: Path) -> int:
 
 
 @pytest.mark.parametrize("rooted", [True, False])
-def test_a_private_directory_and_the_missing_ones_above_it_are_made_0700(
-    tmp_path: Path, rooted: bool
-) -> None:
+def test_a_private_directory_and_the_missing_ones_above_it_are_made_0700(tmp_path: Path, rooted: bool) -> None:
     make_private_dir(tmp_path / "a" / "b", root=tmp_path if rooted else None)
     assert [permissions(tmp_path / "a"), permissions(tmp_path / "a" / "b")] == [0o700, 0o700]
 
@@ -45,18 +43,14 @@ def test_an_ordinary_directory_is_made_once_and_left_alone_afterwards(tmp_path: 
     assert permissions(tmp_path / "a" / "b") == 0o750
 
 
-def test_a_directory_of_another_user_is_not_taken_for_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_of_another_user_is_not_taken_for_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(ForeignOwner, match=f"uid {owner}"):
         make_private_dir(tmp_path / "state")
 
 
-def test_a_link_planted_by_another_user_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_planted_by_another_user_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "precious").mkdir(mode=0o755)
     (tmp_path / "state").symlink_to(tmp_path / "precious")
     make_private_dir(tmp_path / "state")  # our own link may point where we like

@@ -19,9 +19,7 @@ SLEEPER = "import os, time; os.setsid(); print('up', flush=True); time.sleep(600
 
 
 def marked_sleeper(family: Family) -> subprocess.Popen[bytes]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env={MARK: family.mark()}
-    )
+    child = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env={MARK: family.mark()})
     assert child.stdout is not None
     child.stdout.readline()
     child.stdout.close()
@@ -65,9 +63,7 @@ sys.stdin.read()
 """
     family = Family()
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [sys.executable, "-c", source], stdin=pipe, stdout=pipe, start_new_session=True
-    ) as leader:
+    with subprocess.Popen([sys.executable, "-c", source], stdin=pipe, stdout=pipe, start_new_session=True) as leader:
         assert leader.stdin is not None
         assert leader.stdout is not None
         grandchild = int(leader.stdout.readline())

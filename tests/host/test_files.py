@@ -274,9 +274,7 @@ def test_running_out_of_space_in_the_middle_keeps_the_old_file(tmp_path: Path, r
     assert names_in(tmp_path) == ["state.json"]
 
 
-def test_a_line_torn_by_a_full_disk_does_not_spoil_the_next_one(
-    tmp_path: Path, run_script: RunScript
-) -> None:
+def test_a_line_torn_by_a_full_disk_does_not_spoil_the_next_one(tmp_path: Path, run_script: RunScript) -> None:
     log = tmp_path / "events.jsonl"
     ended = run_script(LIMITED_WRITER.format(call="append_line(sys.argv[1], 'x' * 5000)"), str(log))
     assert "exhausted" in ended.stdout, ended.stderr
@@ -515,9 +513,7 @@ def test_a_file_of_exactly_the_limit_is_read_and_one_byte_more_refused(tmp_path:
         read_bounded(target, 99)
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "body"
     target.write_bytes(b"x" * 10)
     read = os.read

@@ -47,9 +47,7 @@ PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
-def owner(
-    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
-) -> tuple[subprocess.Popen[str], list[int]]:
+def owner(tmp_path: Path, started: Callable[..., subprocess.Popen[str]]) -> tuple[subprocess.Popen[str], list[int]]:
     """A process that runs an agent, and handles on the agent and its grandchild."""
     told = tmp_path / "told"
     os.mkfifo(told)
@@ -125,9 +123,7 @@ git.ask_signer("commit-tree", tree, "-S", "-F", "-", stdin=b"said", variables=na
 """
 
 
-def test_a_signer_does_not_outlive_who_asked_it(
-    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_signer_does_not_outlive_who_asked_it(tmp_path: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
     told = tmp_path / "told"
     os.mkfifo(told)
     signer = tmp_path / "signer"

@@ -45,9 +45,7 @@ def test_a_lock_is_private_and_can_be_taken_again_after_release(tmp_path: Path) 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_second_process_waits_in_vain_and_learns_who_holds_the_lock(
-    tmp_path: Path, started: StartScript
-) -> None:
+def test_the_second_process_waits_in_vain_and_learns_who_holds_the_lock(tmp_path: Path, started: StartScript) -> None:
     path = tmp_path / "lock"
     child = hold(started, path)
     clock = ManualClock()
@@ -56,9 +54,7 @@ def test_the_second_process_waits_in_vain_and_learns_who_holds_the_lock(
     assert clock.monotonic() == pytest.approx(5)
 
 
-def test_the_second_process_gets_the_lock_when_the_first_lets_go(
-    tmp_path: Path, started: StartScript
-) -> None:
+def test_the_second_process_gets_the_lock_when_the_first_lets_go(tmp_path: Path, started: StartScript) -> None:
     path = tmp_path / "lock"
     child = hold(started, path)
     waiting = threading.Event()
@@ -195,9 +191,7 @@ def test_a_link_a_fifo_or_a_missing_directory_is_refused(tmp_path: Path) -> None
     assert (tmp_path / "target").read_text() == "mine"
 
 
-def test_a_file_system_without_locks_is_named_as_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_locks_is_named_as_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 

@@ -38,10 +38,7 @@ def nothing_is_left_alive() -> Iterator[None]:
 
 def left_alive() -> list[family.ProcessEntry]:
     return [
-        entry
-        for listed in family.living_processes()
-        for entry in listed
-        if family.has_variable(entry, TAG, TAGGED)
+        entry for listed in family.living_processes() for entry in listed if family.has_variable(entry, TAG, TAGGED)
     ]
 
 
@@ -163,9 +160,7 @@ def test_a_program_that_reads_to_the_end_of_stdin_is_not_left_waiting_for_ours(s
     ("returncode", "source"),
     [(0, "pass"), (42, "raise SystemExit(42)"), (143, "import os; os.kill(os.getpid(), 15)")],
 )
-def test_the_exit_code_is_the_programs_own_or_that_of_the_signal_that_killed_it(
-    returncode: int, source: str
-) -> None:
+def test_the_exit_code_is_the_programs_own_or_that_of_the_signal_that_killed_it(returncode: int, source: str) -> None:
     result = finish(python(source))
     assert (result.ended, result.exit_code) == (Ended.EXITED, returncode)
 
@@ -235,9 +230,7 @@ def test_a_command_without_a_program_cannot_be_made(argv: object) -> None:
 
 
 def test_a_program_that_hangs_is_ended_at_the_deadline_with_124() -> None:
-    result = run(
-        python("import time; time.sleep(600)", grace_seconds=0.1), timeout_seconds=0.05, idle_seconds=None
-    )
+    result = run(python("import time; time.sleep(600)", grace_seconds=0.1), timeout_seconds=0.05, idle_seconds=None)
     assert (result.ended, result.exit_code) == (Ended.TIMEOUT, 124)
 
 
@@ -369,9 +362,7 @@ def test_a_grandchild_that_cleared_its_environment_is_found_by_its_parents() -> 
     assert len(set(pids_in(result))) == 2
 
 
-def test_without_proc_the_family_is_found_by_its_parents(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_proc_the_family_is_found_by_its_parents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     with monkeypatch.context() as without_proc:
         without_proc.setattr(family, "PROC", str(tmp_path / "none"))
@@ -504,9 +495,7 @@ def test_another_thread_can_cancel_a_run() -> None:
 
     canceller = threading.Thread(target=cancel_when_ready)
     canceller.start()
-    result = run(
-        tree(), timeout_seconds=None, idle_seconds=None, cancel=cancel, on_output=Listener(ready.set)
-    )
+    result = run(tree(), timeout_seconds=None, idle_seconds=None, cancel=cancel, on_output=Listener(ready.set))
     canceller.join()
     assert (result.ended, result.exit_code) == (Ended.CANCELLED, 130)
     assert len(pids_in(result)) == 2
@@ -538,9 +527,7 @@ def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(
     monkeypatch.setattr(Pipes, "wait", counted)
     cancel = Cancel()
     result = run(
-        tree(
-            grace_seconds=0.3, child_then="import signal; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
-        ),
+        tree(grace_seconds=0.3, child_then="import signal; signal.signal(15, signal.SIG_IGN); time.sleep(600)"),
         timeout_seconds=None,
         idle_seconds=None,
         cancel=cancel,
@@ -557,9 +544,7 @@ def test_one_token_stops_several_runs_and_is_never_reset(tmp_path: Path) -> None
 
     def attend() -> None:
         listener = Listener(ready.release)
-        results.append(
-            run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, on_output=listener)
-        )
+        results.append(run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, on_output=listener))
 
     threads = [threading.Thread(target=attend) for _ in range(2)]
     for thread in threads:
@@ -594,9 +579,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_kills_the_family_before_it_goes_on(
-    started: StartScript, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_kills_the_family_before_it_goes_on(started: StartScript, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TAG, TAGGED)
     parent = started(INTERRUPTED, str(tree().argv[2]), TAG)
     output, _ = parent.communicate(timeout=60)

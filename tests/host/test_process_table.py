@@ -69,9 +69,7 @@ def test_a_zombie_is_not_alive(child: subprocess.Popen[bytes]) -> None:
     assert child.pid not in [entry.pid for entry in everybody(living_processes())]
 
 
-def test_a_name_with_parentheses_and_blanks_is_read_past(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_name_with_parentheses_and_blanks_is_read_past(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "77").mkdir()
     fields = " ".join(["S", "11", "22", "33", *["0"] * 15, "4444", "0"])
     (tmp_path / "77" / "stat").write_text(f"77 (a ) Z 1 (b) {fields}")
@@ -148,8 +146,7 @@ def test_processes_of_another_user_or_gone_ones_carry_no_mark(
 
 def test_descendants_are_collected_through_all_generations() -> None:
     table = [
-        ProcessEntry(pid, 1, parent, 0)
-        for pid, parent in [(10, 1), (11, 10), (12, 11), (13, 1), (14, 12), (15, 13)]
+        ProcessEntry(pid, 1, parent, 0) for pid, parent in [(10, 1), (11, 10), (12, 11), (13, 1), (14, 12), (15, 13)]
     ]
     assert {entry.pid for entry in with_descendants(table, {10})} == {10, 11, 12, 14}
     assert {entry.pid for entry in with_descendants(table, {11, 13})} == {11, 12, 13, 14, 15}

@@ -132,9 +132,7 @@ def test_property_escaped_text_holds_no_control_and_can_be_printed(text: str) ->
     escaped = terminal.escape_controls(text)
     escaped.encode()
     assert not [char for char in escaped if unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t"]
-    assert not [
-        char for char in escaped if unicodedata.bidirectional(char) in ("RLO", "LRO", "RLE", "LRE", "PDF")
-    ]
+    assert not [char for char in escaped if unicodedata.bidirectional(char) in ("RLO", "LRO", "RLE", "LRE", "PDF")]
     assert terminal.escape_controls(escaped) == escaped
 
 
@@ -216,9 +214,7 @@ def page(text: str, stream: TextIO, **environ: str) -> None:
     terminal.page(text, stream=stream, environ=environment, no_pager_variable="RIG_BRIDGE_NO_PAGER")
 
 
-def test_text_longer_than_the_terminal_goes_to_the_pager(
-    tty: Tty, tmp_path: Path, pager: Callable[..., Path]
-) -> None:
+def test_text_longer_than_the_terminal_goes_to_the_pager(tty: Tty, tmp_path: Path, pager: Callable[..., Path]) -> None:
     page(LONG, tty[0], PAGER=str(pager("mypager")))
     assert tty[1]() == ""
     assert ((tmp_path / "text").read_text(), (tmp_path / "arguments").read_text()) == (LONG, "\n")
@@ -253,9 +249,7 @@ def test_the_user_can_have_no_pager(
     assert not (tmp_path / "text").exists()
 
 
-def test_text_that_fits_or_is_piped_is_written_directly(
-    tty: Tty, tmp_path: Path, pager: Callable[..., Path]
-) -> None:
+def test_text_that_fits_or_is_piped_is_written_directly(tty: Tty, tmp_path: Path, pager: Callable[..., Path]) -> None:
     program = str(pager("mypager"))
     page(SHORT, tty[0], PAGER=program)
     assert tty[1]() == SHORT
@@ -281,9 +275,7 @@ def test_a_pager_left_early_has_shown_what_the_user_wanted(tty: Tty, pager: Call
     assert tty[1]() == ""
 
 
-def test_an_interrupt_while_paging_is_left_to_the_pager(
-    tty: Tty, tmp_path: Path, pager: Callable[..., Path]
-) -> None:
+def test_an_interrupt_while_paging_is_left_to_the_pager(tty: Tty, tmp_path: Path, pager: Callable[..., Path]) -> None:
     program = pager("interrupting", f"kill -INT {os.getpid()}; echo on > {tmp_path}/went")
     page(LONG, tty[0], PAGER=str(program))
     assert (tmp_path / "went").read_text() == "on\n"

@@ -75,9 +75,7 @@ def envelope(version: object = "2026-07-28") -> dict[str, Any]:
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_answered_with_its_code(
-    line: bytes, code: Code, request_id: object
-) -> None:
+def test_what_cannot_be_honoured_is_answered_with_its_code(line: bytes, code: Code, request_id: object) -> None:
     talk = conversation()
 
     answer = said(talk, line)
@@ -121,11 +119,7 @@ def test_the_two_ways_of_speaking_do_not_mix() -> None:
 
 
 values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
@@ -203,13 +197,9 @@ def test_discovery_imports_nothing_of_what_the_tools_do() -> None:
         "print(sorted({'mcp', 'pydantic', 'anyio', 'asyncio', 'sqlite3', 'bridgehead.assembly', 'bridgehead.council'}"
         " & set(sys.modules)), file=sys.stderr)"
     )
-    asked = (
-        b"\n".join([hello(), request("tools/list"), request("prompts/list", 2), request("ping", 3)]) + b"\n"
-    )
+    asked = b"\n".join([hello(), request("tools/list"), request("prompts/list", 2), request("ping", 3)]) + b"\n"
 
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=asked, capture_output=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], input=asked, capture_output=True, timeout=60, check=True)
 
     assert done.stderr.decode().strip() == "[]"
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["hello", 1, 2, 3]

@@ -72,12 +72,8 @@ class Fuzzer:
 
     def run(self, seconds: float) -> None:
         ends = time.process_time() + seconds
-        seeds = (
-            [path.read_bytes() for path in sorted(self._folder.glob("*"))] if self._folder.exists() else []
-        )
-        seeds += [
-            wrapped(context, piece).encode() for context in self._parser.contexts for piece in ("", *PIECES)
-        ]
+        seeds = [path.read_bytes() for path in sorted(self._folder.glob("*"))] if self._folder.exists() else []
+        seeds += [wrapped(context, piece).encode() for context in self._parser.contexts for piece in ("", *PIECES)]
         for seed in seeds:
             self._try(seed)
         while time.process_time() < ends and len(self.findings) < 5:
@@ -99,9 +95,7 @@ class Fuzzer:
             with tracer.tracing():
                 call(self._parser, content.decode("utf-8", "replace"))
         except OverBudget:
-            self._found(
-                content, "too much work", f"more than {budget(content)} lines for {len(content)} bytes"
-            )
+            self._found(content, "too much work", f"more than {budget(content)} lines for {len(content)} bytes")
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             self._found(
@@ -136,14 +130,10 @@ class Fuzzer:
                 case 3 if content:
                     place = min(place, len(content) - 1)
                     content = (
-                        content[:place]
-                        + bytes([content[place] ^ (1 << chance.randrange(8))])
-                        + content[place + 1 :]
+                        content[:place] + bytes([content[place] ^ (1 << chance.randrange(8))]) + content[place + 1 :]
                     )
                 case 4:
-                    content = (
-                        content[:end] + content[place:end] * chance.choice((1, 3, 20, 200)) + content[end:]
-                    )
+                    content = content[:end] + content[place:end] * chance.choice((1, 3, 20, 200)) + content[end:]
                 case 5:
                     other = chance.choice(self._pool or [b""])
                     content = content[:place] + other[chance.randrange(len(other) + 1) :]

@@ -52,9 +52,7 @@ from bridgehead.rigs.trust.council_mark import read_mark
 from bridgehead.rigs.trust.membership import read_acts
 from bridgehead.rigs.trust.signers import parse_public_key
 
-READING = re.compile(
-    r"(parse|decode|read|load|loads|scan|split_file|open_envelope|json_candidates|neutralise|escape)"
-)
+READING = re.compile(r"(parse|decode|read|load|loads|scan|split_file|open_envelope|json_candidates|neutralise|escape)")
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 MARK = "```bridgehead-council\n{}\n```\n"
 
@@ -93,12 +91,8 @@ ITEMS = (
 TOML = ("{}", "a = {}", "[{}]", "x = {{ {} = 1 }}", '"{}" = 1', "a = [{}]")
 
 PARSERS: dict[str, Parser] = {
-    "assembly/council/files.py:parse_dismissals": Parser(
-        of_bytes(lambda raw: parse_dismissals(raw, "file")), TOML
-    ),
-    "assembly/council/request.py:read_seed_findings": Parser(
-        lambda text: read_seed_findings(text, "file"), ITEMS
-    ),
+    "assembly/council/files.py:parse_dismissals": Parser(of_bytes(lambda raw: parse_dismissals(raw, "file")), TOML),
+    "assembly/council/request.py:read_seed_findings": Parser(lambda text: read_seed_findings(text, "file"), ITEMS),
     "bus/access/enrolment.py:parse_duration": Parser(parse_duration),
     "bus/settings.py:Address.parse": Parser(Address.parse, ("{}", "127.0.0.1:{}", "[{}]:1")),
     "bus/wire/frames.py:read_message": Parser(of_bytes(frames.read_message), JSON),
@@ -107,19 +101,13 @@ PARSERS: dict[str, Parser] = {
     "bus/wire/message.py:read_frame": Parser(message.read_frame, JSON),
     "config/files.py:parse_toml": Parser(of_bytes(lambda raw: parse_toml(raw, "file")), TOML),
     "contract/fencing.py:read_toml": Parser(read_toml, TOML, (ValueError, RecursionError)),
-    "contract/fencing.py:neutralise": Parser(
-        lambda text: neutralise(text, "marker"), ("{}", "<<<{}>>>", "marker {}")
-    ),
+    "contract/fencing.py:neutralise": Parser(lambda text: neutralise(text, "marker"), ("{}", "<<<{}>>>", "marker {}")),
     "control_plane/questions.py:ItemReference.parse": Parser(ItemReference.parse, ("{}", "q-{}")),
-    "council/findings/evidence.py:read_citations": Parser(
-        read_citations, ("{}", "a.py:1 {}", "`{}`", "see {} there")
-    ),
+    "council/findings/evidence.py:read_citations": Parser(read_citations, ("{}", "a.py:1 {}", "`{}`", "see {} there")),
     "council/replies/json_repair.py:read_json": Parser(read_json, ITEMS),
     "council/replies/reply.py:open_envelope": Parser(open_envelope, ITEMS),
     "council/replies/reply.py:read_reply": Parser(lambda text: read_reply(text, read_items), ITEMS),
-    "council/replies/reply.py:read_lists": Parser(
-        lambda text: read_reply(text, read_lists("challenges")), ITEMS
-    ),
+    "council/replies/reply.py:read_lists": Parser(lambda text: read_reply(text, read_lists("challenges")), ITEMS),
     "council/reporting/render/markdown.py:escaped": Parser(escaped),
     "council/reporting/sarif.py:escaped_message": Parser(escaped_message),
     "council/request/settings.py:load_settings": Parser(
@@ -176,9 +164,7 @@ PARSERS: dict[str, Parser] = {
     "rigs/envelope/frontmatter.py:read_mapping": Parser(
         frontmatter.read_mapping, ("{}", "a: {}", "{}: a", "a: [{}]", "a: '{}'")
     ),
-    "rigs/envelope/frontmatter.py:read_usual": Parser(
-        frontmatter.read_usual, ("{}", "a: {}", "a: [{}]", 'a: "{}"')
-    ),
+    "rigs/envelope/frontmatter.py:read_usual": Parser(frontmatter.read_usual, ("{}", "a: {}", "a: [{}]", 'a: "{}"')),
     "rigs/envelope/frontmatter.py:read_lines": Parser(
         frontmatter.read_lines, ("{}", "a: {}", "a: [{}]"), (frontmatter.NotPlain,)
     ),
@@ -190,17 +176,13 @@ PARSERS: dict[str, Parser] = {
     ),
     "rigs/threads/freeze.py:read_freeze": Parser(read_freeze, ("{}", "until: {}")),
     "rigs/threads/latest_turns.py:read_summaries": Parser(read_summaries, JSON),
-    "rigs/threads/quarantine.py:read_verdicts": Parser(
-        lambda text: read_verdicts(text, "said"), ("{}", "lift {}\n")
-    ),
+    "rigs/threads/quarantine.py:read_verdicts": Parser(lambda text: read_verdicts(text, "said"), ("{}", "lift {}\n")),
     "rigs/trust/council_mark.py:read_mark": Parser(read_mark, ("{}", MARK)),
     "rigs/trust/membership.py:read_acts": Parser(
         read_acts,
         ("{}", "```json bridgehead-membership\n{}\n```\n", "```json bridgehead-membership\n[{}]\n```\n"),
     ),
-    "rigs/trust/signers.py:parse_public_key": Parser(
-        parse_public_key, ("{}", "ssh-ed25519 {}", "ssh-ed25519 AAAA {}")
-    ),
+    "rigs/trust/signers.py:parse_public_key": Parser(parse_public_key, ("{}", "ssh-ed25519 {}", "ssh-ed25519 AAAA {}")),
 }
 
 EXEMPT = {

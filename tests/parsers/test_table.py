@@ -78,11 +78,7 @@ def test_twice_the_input_is_twice_the_work(name: str, monkeypatch: pytest.Monkey
 
 def corpus() -> list[tuple[str, Path]]:
     folders = {folder_of(name): name for name in PARSERS}
-    return [
-        (folders[path.parent.name], path)
-        for path in sorted(CORPUS.glob("*/*"))
-        if path.parent.name in folders
-    ]
+    return [(folders[path.parent.name], path) for path in sorted(CORPUS.glob("*/*")) if path.parent.name in folders]
 
 
 def folder_of(name: str) -> str:
@@ -93,9 +89,7 @@ def budget(content: bytes) -> int:
     return 20_000 + 400 * len(content)
 
 
-@pytest.mark.parametrize(
-    ("name", "path"), corpus(), ids=lambda one: one.name if isinstance(one, Path) else ""
-)
+@pytest.mark.parametrize(("name", "path"), corpus(), ids=lambda one: one.name if isinstance(one, Path) else "")
 def test_the_corpus_is_read_within_its_budget(name: str, path: Path) -> None:
     content = path.read_bytes()
     tracer = Tracer()

@@ -58,9 +58,7 @@ def test_something_is_kept() -> None:
 def test_the_record_is_read_whole(left: Path) -> None:
     waiting = json.loads(run("home", "pending", "--json"))["items"]
     assert {item["question"]["kind"] for item in waiting} >= {"flow_request"}
-    kinds = {
-        event["kind"] for event in json.loads(run("home", "events", "--limit", "1000", "--json"))["events"]
-    }
+    kinds = {event["kind"] for event in json.loads(run("home", "events", "--limit", "1000", "--json"))["events"]}
     assert {"record.created", "run.waiting"} <= kinds
     assert json.loads(run("home", "record", "check", "--json"))["whole"]
 

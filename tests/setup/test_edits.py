@@ -40,9 +40,7 @@ documents = st.dictionaries(
 
 
 @pytest.mark.parametrize("host", ["claude", "gemini", "opencode"])
-@given(
-    document=documents, indent=st.sampled_from([None, 2, 4, "\t"]), newline=st.sampled_from(["\n", "\r\n"])
-)
+@given(document=documents, indent=st.sampled_from([None, 2, 4, "\t"]), newline=st.sampled_from(["\n", "\r\n"]))
 def test_any_json_file_gets_the_server_and_nothing_else_and_is_restored_exactly(
     host: str, document: dict[str, Any], indent: int | str | None, newline: str
 ) -> None:

@@ -56,9 +56,7 @@ def test_the_host_lists_the_server_it_was_told_of(user: Machine, tmp_path: Path,
     assert "bridgehead" in listed
 
 
-def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(
-    user: Machine, tmp_path: Path
-) -> None:
+def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(user: Machine, tmp_path: Path) -> None:
     wanted = {
         "paths": ["orders/store.py"],
         "runtimes": ["claude", "static"],
@@ -99,9 +97,7 @@ def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(
     assert {item["id"] for item in pending} == {one["id"] for one in told["requests"]}
 
 
-def test_claude_code_finds_nothing_wrong_with_the_plugin_and_it_tells_the_truth(
-    user: Machine, tmp_path: Path
-) -> None:
+def test_claude_code_finds_nothing_wrong_with_the_plugin_and_it_tells_the_truth(user: Machine, tmp_path: Path) -> None:
     link_programs(tmp_path / "bin", ("claude",))
     peer = furnish(tmp_path, lambda _cli: NOWHERE, ("claude",), programs=tmp_path / "bin")
 

@@ -172,9 +172,7 @@ def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_w
     hook.chmod(0o744)
     git(user, "init", "-q", "--bare", "../far.git")
     git(user, "remote", "add", "origin", "../far.git")
-    (user.project / "store.py").write_text(
-        "import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n"
-    )
+    (user.project / "store.py").write_text("import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n")
     git(user, "add", "store.py")
     git(user, "commit", "-q", "-m", "start")
 
@@ -182,9 +180,7 @@ def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_w
     again = user.run("setup", "git-hook", "--level", "concerns", "--yes")
     unjudged = git(user, "push", "-q", "origin", "HEAD:refs/heads/one")
     seen = (user.project / "pushed.txt").read_text()
-    judged = user.run(
-        "council", "review", "store.py", "--runtime", "static", "--intensity", "quick", "--json"
-    )
+    judged = user.run("council", "review", "store.py", "--runtime", "static", "--intensity", "quick", "--json")
     stopped = git(user, "push", "-q", "origin", "HEAD:refs/heads/two")
     undone = user.run("setup", "git-hook", "--undo", "--yes")
 

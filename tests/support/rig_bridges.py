@@ -22,9 +22,7 @@ needs_reference = pytest.mark.skipif(
     shutil.which("node") is None or not REFERENCE.exists(),
     reason="node or the npm reference is not installed",
 )
-needs_ssh_keygen = pytest.mark.skipif(
-    shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed"
-)
+needs_ssh_keygen = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,7 @@ class Clone:
     def envelopes(self) -> list[str]:
         """Every committed envelope path of HEAD."""
         return sorted(
-            path
-            for path in self.git("ls-tree", "-r", "--name-only", "HEAD").splitlines()
-            if path.endswith(".md")
+            path for path in self.git("ls-tree", "-r", "--name-only", "HEAD").splitlines() if path.endswith(".md")
         )
 
 

@@ -139,9 +139,7 @@ class Scenario:
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, (
-            f"step {filled} exited {done.returncode}: {done.stderr.decode(errors='replace')}"
-        )
+        assert done.returncode == 0, f"step {filled} exited {done.returncode}: {done.stderr.decode(errors='replace')}"
 
     def _path(self, relative: str) -> Path:
         return self.base / self._filled(relative)
@@ -172,9 +170,7 @@ class Scenario:
         remote = self.git("rev-parse", "main", folder=self.base / "remote.git") if self._has_remote else None
         known = set((self.git("rev-list", "HEAD") or "").split())
         if remote:
-            known |= set(
-                (self.git("rev-list", remote.strip(), folder=self.base / "remote.git") or "").split()
-            )
+            known |= set((self.git("rev-list", remote.strip(), folder=self.base / "remote.git") or "").split())
         return Before((self.git("rev-parse", "HEAD") or "").strip(), self.porcelain(), known)
 
     @property
@@ -310,9 +306,7 @@ def _check_file(scenario: Scenario, path: str, content: Any) -> None:
 
 def _check_commit(scenario: Scenario, expected: Mapping[str, Any], before: Before, shown: str) -> None:
     now = (scenario.git("rev-list", "HEAD") or "").split()
-    assert len([commit for commit in now if commit not in before.known]) == expected.get("new_commits", 0), (
-        shown
-    )
+    assert len([commit for commit in now if commit not in before.known]) == expected.get("new_commits", 0), shown
     facts = {
         "subject": "%s",
         "body": "%b",
@@ -324,9 +318,7 @@ def _check_commit(scenario: Scenario, expected: Mapping[str, Any], before: Befor
             actual = (scenario.git("log", "-1", f"--format={form}") or "").rstrip("\n")
             assert scenario.fits(expected[key], actual), f"{key}: {actual!r}\n{shown}"
     if "files" in expected:
-        listed = (
-            (scenario.git("show", "--format=", "--name-only", "-z", "HEAD") or "").strip("\0").split("\0")
-        )
+        listed = (scenario.git("show", "--format=", "--name-only", "-z", "HEAD") or "").strip("\0").split("\0")
         files = [name for name in listed if name]
         assert scenario.holds(expected["files"], files), f"{files}\n{shown}"
     if "signed" in expected:

@@ -112,9 +112,7 @@ def test_a_client_that_does_not_stream_gets_one_json_object(wire: str) -> None:
         ("e529", {503, 529}),
     ],
 )
-def test_a_fault_has_the_vendors_status_and_an_error_object(
-    wire: str, scenario: str, statuses: set[int]
-) -> None:
+def test_a_fault_has_the_vendors_status_and_an_error_object(wire: str, scenario: str, statuses: set[int]) -> None:
     with ModelServer() as server:
         answer = ask(server, wire, scenario)
 
@@ -162,9 +160,7 @@ def test_a_tool_scenario_calls_a_tool_first_and_speaks_after_its_result(wire: st
 
 def test_the_file_of_a_tool_scenario_is_named_in_the_prompt() -> None:
     with ModelServer() as server:
-        answer = ask(
-            server, "chat", "toolbash", messages=[{"role": "user", "content": "do it PATH=/x/pwned.txt now"}]
-        )
+        answer = ask(server, "chat", "toolbash", messages=[{"role": "user", "content": "do it PATH=/x/pwned.txt now"}])
 
     assert "echo pwned > /x/pwned.txt" in answer.text
 

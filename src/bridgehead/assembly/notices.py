@@ -27,9 +27,7 @@ class NoticeStatus(StrEnum):
     FAILED = "failed"
 
 
-def announce_notice(
-    store: Store, *, kind: str, id: str, title: str, status: str, project: str
-) -> RecordedEvent:
+def announce_notice(store: Store, *, kind: str, id: str, title: str, status: str, project: str) -> RecordedEvent:
     """Record the notice `{kind, id, title, status}`; `kind` says what `id` names: council, flow, rig, bus."""
     event = Event(
         id=str(uuid4()),

@@ -37,9 +37,7 @@ class UnfitAnswer(UserError):
     """An answer that does not fit its question."""
 
     def __init__(self, item_id: str, reason: str) -> None:
-        super().__init__(
-            f"{item_id} was not answered: {reason}", hint=f"bridgehead pending shows what {item_id} asks"
-        )
+        super().__init__(f"{item_id} was not answered: {reason}", hint=f"bridgehead pending shows what {item_id} asks")
 
 
 class PendingList:
@@ -92,9 +90,7 @@ class PendingList:
             take(item, answer)
         except AlreadyAnswered as error:
             first = self.find(item.id).answer
-            raise AlreadyAnswered(
-                item.id, by=first.by if first else None, at=first.at if first else None
-            ) from error
+            raise AlreadyAnswered(item.id, by=first.by if first else None, at=first.at if first else None) from error
 
 
 def _reviews(clone: str) -> Reviews:

@@ -170,15 +170,5 @@ class ForgetSkill(msgspec.Struct, frozen=True):
 
 StateChange = RememberSource | ForgetSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
 Effect = (
-    ToBus
-    | Later
-    | ToParticipant
-    | Refused
-    | Joined
-    | Left
-    | Close
-    | Outcome
-    | Undelivered
-    | HubIgnored
-    | StateChange
+    ToBus | Later | ToParticipant | Refused | Joined | Left | Close | Outcome | Undelivered | HubIgnored | StateChange
 )

@@ -116,9 +116,7 @@ class BusServer:
         if self.fabric_link is not None:
             self.fabric_link.start()
         if self._upstream_join is not None:
-            self.upstream = Upstream(
-                self.relay, self._upstream_join, self._link_states.announcing("upstream")
-            )
+            self.upstream = Upstream(self.relay, self._upstream_join, self._link_states.announcing("upstream"))
             self.upstream.start()
             self._closing.push_async_callback(self.upstream.stop)
         if self.hub is not None and self._services.agent is not None:
@@ -251,9 +249,7 @@ class BusServer:
         self.gateway = Gateway(
             self.relay,
             self._directory,
-            GatewaySettings(
-                serving.origins, serving.hosts, client_certificates=serving.client_ca is not None
-            ),
+            GatewaySettings(serving.origins, serving.hosts, client_certificates=serving.client_ca is not None),
             binding=NO_BINDING if tls is None else certificate_binding(tls.certificate),
             approvals=services.approvals,
             notices=services.notices,
@@ -275,9 +271,7 @@ class BusServer:
         address = Address.parse(serving.listen)
         context = None if tls is None else tls.context
         self._closing.push_async_callback(self.gateway.stop)
-        self.gateway_address = self._opened(
-            await listen(self.gateway, address.host, address.port, tls=context)
-        )
+        self.gateway_address = self._opened(await listen(self.gateway, address.host, address.port, tls=context))
         if serving.pairing and services.approvals is not None:
             self.gateway.endpoints["pair"] = PairingEndpoint(
                 self.gateway,

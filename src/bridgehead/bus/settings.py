@@ -160,9 +160,7 @@ class BadAddress(ConfigError):
     """Not an address to listen on."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(
-            f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182"
-        )
+        super().__init__(f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182")
 
 
 class HubBeyondLoopback(ConfigError):

@@ -55,9 +55,7 @@ class Group(click.Group):
 class LazyGroup(Group):
     """A group that knows its commands by name and sentence, and imports one when it is wanted."""
 
-    def __init__(
-        self, *arguments: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **keywords: Any
-    ) -> None:
+    def __init__(self, *arguments: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **keywords: Any) -> None:
         """`lazy`: command name -> ("module:attribute", one sentence for the list)."""
         super().__init__(*arguments, **keywords)
         self._lazy = dict(lazy or {})

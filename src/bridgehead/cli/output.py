@@ -70,10 +70,7 @@ class App:
 
 def json_line(document: Mapping[str, Any]) -> str:
     """One compact JSON object that carries its schema version."""
-    return (
-        json.dumps({"schema_version": SCHEMA_VERSION, **document}, ensure_ascii=False, separators=(",", ":"))
-        + "\n"
-    )
+    return json.dumps({"schema_version": SCHEMA_VERSION, **document}, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _closed(text: str) -> str:

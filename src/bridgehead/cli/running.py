@@ -92,20 +92,14 @@ def _nowhere(mode: Literal["r", "w"]) -> TextIO:
 def _ending(error: Exception) -> BridgeheadError:
     """The sentence for an error nobody foresaw; the process itself may have lost what it stands on."""
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
-        return BridgeheadError(
-            f"writing failed: {error.strerror}", hint="make room, or send the output elsewhere"
-        )
+        return BridgeheadError(f"writing failed: {error.strerror}", hint="make room, or send the output elsewhere")
     if isinstance(error, FileNotFoundError) and not _has_directory():
         return UserError("the current directory does not exist any more", hint="change to one that does")
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return BridgeheadError(f"{error.filename}: {error.strerror}", hint="--debug shows where it was used")
-    if isinstance(error, RuntimeError) and "home directory" in str(
-        error
-    ):  # what pathlib says to a strange `~`
+    if isinstance(error, RuntimeError) and "home directory" in str(error):  # what pathlib says to a strange `~`
         return UserError("a home directory is not known", hint="set HOME, or write paths without ~")
-    return BridgeheadError(
-        f"internal error: {type(error).__name__}: {error}", hint="repeat with --debug and report it"
-    )
+    return BridgeheadError(f"internal error: {type(error).__name__}: {error}", hint="repeat with --debug and report it")
 
 
 def _has_directory() -> bool:

@@ -143,9 +143,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "token of the hub; the embedded one asks it of all, and without it admits only its own user",
         trusted_only=True,
     ),
-    _bus(
-        "hub_listen", _TEXT, "127.0.0.1:8181", "address of the embedded hub, loopback only", trusted_only=True
-    ),
+    _bus("hub_listen", _TEXT, "127.0.0.1:8181", "address of the embedded hub, loopback only", trusted_only=True),
     _bus("hub_socket", _TEXT, None, "also serve the embedded hub on this Unix socket", trusted_only=True),
     _bus(
         "listen",
@@ -161,17 +159,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _bus("allow_tls12", _FLAG, False, "accept TLS 1.2 besides 1.3", trusted_only=True),
     _bus("origins", _TEXTS, (), "web origins that may open a connection", trusted_only=True),
     _bus("hosts", _TEXTS, (), "host names under which the gateway may be reached", trusted_only=True),
-    _bus(
-        "assistant", _TEXT, None, "the agent that answers utterances: openai or scripted", trusted_only=True
-    ),
+    _bus("assistant", _TEXT, None, "the agent that answers utterances: openai or scripted", trusted_only=True),
     _bus("assistant_lang", _TEXT, None, "language of the assistant"),
     _bus("assistant_timeout_s", _NUMBER, 30, "seconds an answer may take"),
     _bus("chat_grants", _TEXTS, (), "grants of participants of the chat page", trusted_only=True),
     _bus("hook_wait_s", _NUMBER, 30, "seconds a webhook waits for what is spoken"),
     _bus("pairing", _FLAG, False, "let unknown devices ask for admission", trusted_only=True),
-    _bus(
-        "nats", _TEXT, None, "URLs of the NATS servers that join several hubs, with commas", trusted_only=True
-    ),
+    _bus("nats", _TEXT, None, "URLs of the NATS servers that join several hubs, with commas", trusted_only=True),
     _bus("nats_credentials", _TEXT, None, "credentials file for the NATS servers", trusted_only=True),
     _bus("nats_ca", _TEXT, None, "authority (PEM) of the NATS servers' certificates", trusted_only=True),
     _bus("deployment", _TEXT, "home", "name that the hubs of one deployment share"),

@@ -34,9 +34,7 @@ class TrustedFiles:
                 f"{self._path} is not valid JSON", hint="delete it; trusted files must then be trusted again"
             ) from error
         if not isinstance(document, dict):
-            raise ConfigError(
-                f"{self._path} does not hold an object", hint="delete it and trust your files again"
-            )
+            raise ConfigError(f"{self._path} does not hold an object", hint="delete it and trust your files again")
         return {str(path): str(digest) for path, digest in document.items()}
 
     def holds(self, path: Path, content: bytes) -> bool:

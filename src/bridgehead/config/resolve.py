@@ -112,9 +112,7 @@ def _strongest(declared: Setting, sources: _Sources) -> Resolved:
     return Resolved(declared.default, Origin.DEFAULT)
 
 
-def _from_file(
-    declared: Setting, file: SettingsFile | None, origin: Origin, warnings: list[str]
-) -> Resolved | None:
+def _from_file(declared: Setting, file: SettingsFile | None, origin: Origin, warnings: list[str]) -> Resolved | None:
     section = file.document.get(declared.section) if file is not None else None
     if file is None or not isinstance(section, Mapping) or declared.key not in section:
         return None
@@ -149,9 +147,7 @@ def _typed(declared: Setting, value: object) -> Value:
     match declared.kind:
         case Kind.TEXT if isinstance(value, str):
             return value
-        case Kind.NUMBER if (
-            isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
-        ):
+        case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value):
             return value
         case Kind.FLAG if isinstance(value, bool):
             return value

@@ -46,9 +46,7 @@ class InvalidBridgeInput(UserError):
     """A bridge input with a missing or unusable field."""
 
     def __init__(self, field: str, problem: str) -> None:
-        super().__init__(
-            f"bridge input: {field} {problem}", hint="see docs/reference/schemas.md, bridge-input"
-        )
+        super().__init__(f"bridge input: {field} {problem}", hint="see docs/reference/schemas.md, bridge-input")
         self.field = field
 
     @property

@@ -80,9 +80,7 @@ class Attendance:
         seat = next((seat for seat in self._known() if seat.status is Status.HALTED), None)
         if seat is None:
             return None
-        return UserQuestion(
-            seat.name, seat.halt_reason or "", seat.halt_message or "", tuple(map(str, _choices(seat)))
-        )
+        return UserQuestion(seat.name, seat.halt_reason or "", seat.halt_message or "", tuple(map(str, _choices(seat))))
 
     def answered(self, name: str, answer: str | None) -> Decision:
         """The user typed `answer` (None: end of input). RETRY means: seat it again."""
@@ -105,9 +103,7 @@ class Attendance:
     def convert(self, name: str) -> SeatStatus:
         """Nobody can be asked: HALTED becomes SKIPPED and is recorded as converted."""
         seat = self._seats[name]
-        skipped = replace(
-            seat, status=Status.SKIPPED, skip_reason=f"halted:{seat.halt_reason}", converted=True
-        )
+        skipped = replace(seat, status=Status.SKIPPED, skip_reason=f"halted:{seat.halt_reason}", converted=True)
         self._seats[name] = skipped
         return skipped
 
@@ -133,9 +129,7 @@ class Attendance:
     @property
     def skipped_by_themselves(self) -> tuple[str, ...]:
         """Skipped without those we converted; an ABORTED report lists the latter as halted."""
-        return tuple(
-            seat.name for seat in self._known() if seat.status is Status.SKIPPED and not seat.converted
-        )
+        return tuple(seat.name for seat in self._known() if seat.status is Status.SKIPPED and not seat.converted)
 
     @property
     def halted(self) -> tuple[str, ...]:
@@ -148,9 +142,7 @@ class Attendance:
     @property
     def auto_skipped(self) -> tuple[dict[str, str], ...]:
         return tuple(
-            {"bridge": seat.name, "halt_reason": seat.halt_reason or ""}
-            for seat in self._known()
-            if seat.converted
+            {"bridge": seat.name, "halt_reason": seat.halt_reason or ""} for seat in self._known() if seat.converted
         )
 
     @property

@@ -231,9 +231,7 @@ class SeatPending(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "br
     at: str
 
 
-class DeadlineReached(
-    msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="deadline_reached"
-):
+class DeadlineReached(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="deadline_reached"):
     """The seat's deadline passed (council §5)."""
 
     seat: str

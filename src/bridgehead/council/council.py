@@ -220,9 +220,7 @@ class CouncilRun:
         self._awaited.discard(report.bridge)
         self._reports[report.bridge] = SeatReport(self._identified(report, own=written), verified)
         self.attendance.reported(
-            SeatStatus(
-                report.bridge, report.status, report.skip_reason, report.halt_reason, report.halt_message
-            )
+            SeatStatus(report.bridge, report.status, report.skip_reason, report.halt_reason, report.halt_message)
         )
         turn = Turn() if written else Turn(seat_reports=(report,))
         is_empty = report.status in (Status.SKIPPED, Status.HALTED)

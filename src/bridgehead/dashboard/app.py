@@ -111,9 +111,7 @@ class Dashboard:
             routes.append(Route(MCP, self._mcp))
         for page in PAGES:
             routes += [Route(path, self._viewing(view)) for path, view in page.views.items()]
-            routes += [
-                Route(path, self._acting(action), methods=["POST"]) for path, action in page.actions.items()
-            ]
+            routes += [Route(path, self._acting(action), methods=["POST"]) for path, action in page.actions.items()]
         return routes
 
     def _viewing(self, view: View) -> Callable[[Request], Response]:

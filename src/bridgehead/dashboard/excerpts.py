@@ -45,8 +45,7 @@ class Excerpts:
             return None
         begin, end = max(1, first - AROUND), min(len(text), last + AROUND, first + MOST_LINES)
         lines = tuple(
-            CodeLine(number, text[number - 1][:MOST_WIDTH], first <= number <= last)
-            for number in range(begin, end + 1)
+            CodeLine(number, text[number - 1][:MOST_WIDTH], first <= number <= last) for number in range(begin, end + 1)
         )
         return Excerpt(path, lines)
 

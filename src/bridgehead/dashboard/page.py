@@ -87,9 +87,7 @@ class PageContext:
         """Something was answered from here: look again, whatever the record says."""
         self._waiting = None
 
-    def show(
-        self, request: Request, page: Page | None, template: str, *, status: int = 200, **facts: Any
-    ) -> Response:
+    def show(self, request: Request, page: Page | None, template: str, *, status: int = 200, **facts: Any) -> Response:
         """A page. Notes of the last action are shown once; a part that is fetched again does not use them up."""
         session: Session = request.state.session
         in_background = request.headers.get("x-live") == "1"
@@ -175,9 +173,7 @@ class BadForm(UserError):
     """What was sent is no form of ours; nothing was changed."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(
-            f"the form was not accepted: {why}", hint="load the page again and repeat what you did"
-        )
+        super().__init__(f"the form was not accepted: {why}", hint="load the page again and repeat what you did")
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, str]:
@@ -185,9 +181,7 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
     if content_type.split(";")[0].strip().lower() != FORM:
         raise BadForm(f"its type is not {FORM}")
     try:
-        fields = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
-        )
+        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except (UnicodeDecodeError, ValueError) as error:
         raise BadForm("it is not UTF-8 text, or has too many fields") from error
     if len({name for name, _ in fields}) < len(fields):

@@ -105,8 +105,7 @@ def _ends(plot: Plot) -> list[str]:
 
 def _line(series: Series, count: int, top: float) -> list[str]:
     points = [
-        None if value is None else (_x(place, count), _y(value, top))
-        for place, value in enumerate(series.values)
+        None if value is None else (_x(place, count), _y(value, top)) for place, value in enumerate(series.values)
     ]
     path, pen_down = [], False
     for point in points:
@@ -147,9 +146,7 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
 
 
 def _numbers(plot: Plot) -> str:
-    head = element(
-        "tr", element("th", ""), *(element("th", one.name, class_="figure") for one in plot.series)
-    )
+    head = element("tr", element("th", ""), *(element("th", one.name, class_="figure") for one in plot.series))
     rows = [
         element(
             "tr",
@@ -247,9 +244,7 @@ def _per_seat(
     field: str,
 ) -> list[Markup]:
     series = [
-        Series(
-            seat, [getattr(run[seat], field) if seat in run else None for run in per_run], f"series-{place}"
-        )
+        Series(seat, [getattr(run[seat], field) if seat in run else None for run in per_run], f"series-{place}")
         for place, seat in enumerate(seats, start=1)
     ]
     known = [one for one in series if any(value is not None for value in one.values)]

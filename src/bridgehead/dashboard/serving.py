@@ -208,9 +208,7 @@ def bind(request: WebRequest) -> socket.socket:
         listening.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         listening.close()
-        raise AddressTaken(
-            request.host, request.port, getattr(error, "strerror", None) or str(error)
-        ) from error
+        raise AddressTaken(request.host, request.port, getattr(error, "strerror", None) or str(error)) from error
     listening.setblocking(False)
     return listening
 
@@ -301,9 +299,7 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(
-    dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]
-) -> signal.Signals | None:
+def serve(dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]) -> signal.Signals | None:
     """Serve on `listening` until SIGINT or SIGTERM, and say which; `on_started` is called once pages are answered."""
     return asyncio.run(_serve(Server(dashboard, on_started), listening))
 

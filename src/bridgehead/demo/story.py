@@ -90,12 +90,8 @@ def _serve_bus(sandbox: Sandbox) -> BackgroundCommand:
 
 def _review(sandbox: Sandbox, project: Path) -> str:
     """A council; its id."""
-    sandbox.heading(
-        "A council on a small order service: the static seat, and every agent that is installed here"
-    )
-    sandbox.run(
-        "council", "review", "--intensity", "quick", "--domain", "security", "--non-interactive", at=project
-    )
+    sandbox.heading("A council on a small order service: the static seat, and every agent that is installed here")
+    sandbox.run("council", "review", "--intensity", "quick", "--domain", "security", "--non-interactive", at=project)
     sandbox.heading("The same as an exit code, for CI")
     sandbox.run("council", "gate", at=project, allowed=(ExitCode.DONE, ExitCode.GATE))
     newest = max((project / ".outputs" / "council").glob("*.json"))
@@ -109,9 +105,7 @@ def _request_review(sandbox: Sandbox, project: Path) -> Path:
     sandbox.git("clone", "-q", str(sandbox.folder / "wire.git"), str(other), at=sandbox.folder)
     sandbox.run("rig", "init", "--rig-id", "workstation", at=other)
     sandbox.run("rig", "new", THREAD, at=other)
-    sandbox.run(
-        "rig", "send", "REQUEST", "--thread", THREAD, "--to", "laptop", "--tldr", "safe to ship?", at=other
-    )
+    sandbox.run("rig", "send", "REQUEST", "--thread", THREAD, "--to", "laptop", "--tldr", "safe to ship?", at=other)
     sandbox.run("rig", "init", "--rig-id", "laptop", at=project)
     sandbox.run("rig", "sync", "--auto", at=project)
     sandbox.run("pending", at=project)
@@ -130,9 +124,7 @@ def _send_result(sandbox: Sandbox, project: Path, other: Path, review: str) -> N
 
 
 def _pause_flow(sandbox: Sandbox, project: Path) -> None:
-    sandbox.heading(
-        "A script needs a decision: it asks, ends with 42, and goes on in a new process when there is one"
-    )
+    sandbox.heading("A script needs a decision: it asks, ends with 42, and goes on in a new process when there is one")
     question = "The council found something. Ship the release all the same?"
     sandbox.run(
         "flow", "run", "ask", "--agent", "release-manager", "--prompt", question,

@@ -159,9 +159,7 @@ def judge_bus(view: BusView) -> Diagnosis:
 
 
 def _refused(bridge: str, last: LastRefusal) -> Diagnosis:
-    message = (
-        f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})"
-    )
+    message = f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})"
     return Diagnosis(Group.RUNTIMES, f"{bridge}.refused", State.LOOK, message, fix="bridgehead runtimes")
 
 

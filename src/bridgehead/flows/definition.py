@@ -146,9 +146,7 @@ def read_options(flow: Flow, words: Sequence[str]) -> dict[str, Any]:
 
 def defaults_of(flow: Flow) -> dict[str, Any]:
     """The settings a new run has where none are given."""
-    return {
-        option.name: to_plain(option.default) for option in options_of(flow).values() if not option.required
-    }
+    return {option.name: to_plain(option.default) for option in options_of(flow).values() if not option.required}
 
 
 def refuse_incomplete(flow: Flow, settings: dict[str, Any]) -> None:
@@ -221,9 +219,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     except NameError:
         plain: dict[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
         written = getattr(function, "__annotations__", {})
-        return {
-            name: plain.get(hint, Any) if isinstance(hint, str) else hint for name, hint in written.items()
-        }
+        return {name: plain.get(hint, Any) if isinstance(hint, str) else hint for name, hint in written.items()}
 
 
 def _plain_kind(hint: Any) -> Any:

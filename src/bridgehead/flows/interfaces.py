@@ -40,9 +40,7 @@ class FlowEvent:
 class OpenRequest:
     """A request that someone must answer."""
 
-    def __init__(
-        self, flow_id: str, name: str, root: str, request: Mapping[str, Any], deadline: str | None
-    ) -> None:
+    def __init__(self, flow_id: str, name: str, root: str, request: Mapping[str, Any], deadline: str | None) -> None:
         self.flow_id = flow_id
         self.name = name
         self.root = root

@@ -74,10 +74,7 @@ def usage_of(flow: Flow) -> str:
         own = flow.describe_options()
     else:
         options = options_of(flow).values()
-        own = [
-            (o.flag if o.kind is bool else f"{o.flag} VALUE", "required" if o.required else "")
-            for o in options
-        ]
+        own = [(o.flag if o.kind is bool else f"{o.flag} VALUE", "required" if o.required else "") for o in options]
     common = [(f"{flag.name} VALUE" if flag.read else flag.name, flag.summary) for flag in FLAGS]
     purpose = " ".join((flow.function.__doc__ or "").split())
     heads = [f"flow {flow.name}, version {flow.version}", *([purpose] if purpose else [])]

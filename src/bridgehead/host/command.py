@@ -144,9 +144,7 @@ def child_environment(
     source = os.environ if base is None else base
     kept = frozenset(keep)
     inherited = {
-        name: value
-        for name, value in source.items()
-        if name in INHERITED or name in kept or _is_xdg_home(name)
+        name: value for name, value in source.items() if name in INHERITED or name in kept or _is_xdg_home(name)
     }
     return {**inherited, **ALWAYS, **extra}
 

@@ -111,11 +111,7 @@ class Confinement:
         """The profile for sandbox-exec. Nobody here has tried it on a Mac; its text is tested."""
         hidden, write = _subpaths((*self.hidden, "/Volumes")), _subpaths((*self.write, "/dev"))
         rules = ["(version 1)", "(allow default)", f"(deny file-read-data{hidden})", "(deny file-write*)"]
-        rules += (
-            [f"(allow file-read-data{_subpaths((*self.read, *self.write))})"]
-            if self.read or self.write
-            else []
-        )
+        rules += [f"(allow file-read-data{_subpaths((*self.read, *self.write))})"] if self.read or self.write else []
         return "\n".join([*rules, f"(allow file-write*{write})"])
 
 
@@ -179,9 +175,7 @@ def confine(read: list[str], write: list[str]) -> None:
         for path in paths:
             _allow(libc, rules, path, allowed & rights)
     _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    if (
-        os.geteuid() == 0
-    ):  # a superuser's capabilities reach around it, to the environments of other processes
+    if os.geteuid() == 0:  # a superuser's capabilities reach around it, to the environments of other processes
         none = (ctypes.c_uint32 * 6)()
         _checked(libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), none))
     _checked(libc.syscall(_RESTRICT_SELF, rules, 0))
@@ -243,13 +237,9 @@ def main(arguments: list[str]) -> int:
     argv = arguments[len(marked) + 1 :]
     pairs = list(zip(marked[::2], marked[1::2], strict=True))
     try:
-        confine(
-            [path for flag, path in pairs if flag == "-r"], [path for flag, path in pairs if flag == "-w"]
-        )
+        confine([path for flag, path in pairs if flag == "-r"], [path for flag, path in pairs if flag == "-w"])
     except OSError as error:
-        sys.stderr.write(
-            f"bridgehead: {argv[0]} was not started, because it could not be confined: {error}\n"
-        )
+        sys.stderr.write(f"bridgehead: {argv[0]} was not started, because it could not be confined: {error}\n")
         return NOT_CONFINED
     try:
         os.execv(argv[0], argv)

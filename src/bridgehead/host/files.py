@@ -32,9 +32,7 @@ __all__ = ["append_line", "make_dir", "make_private_dir", "opened_regular", "rea
 
 STALE_SECONDS = 3600.0
 _TEMPORARY = r"\..+\.\d+\.[0-9a-f]{16}\.tmp(-journal|-wal|-shm)?"
-_SAFE = (
-    os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # non-blocking: a FIFO in the file's place must not hang us
+_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # non-blocking: a FIFO in the file's place must not hang us
 _swept: set[tuple[int, int]] = set()
 
 

@@ -32,9 +32,7 @@ class LockReentered(BridgeheadError):
     """A thread asked for a lock it already holds: it would wait for itself."""
 
     def __init__(self, path: AnyPath) -> None:
-        super().__init__(
-            f"{os.fspath(path)} is already locked by this thread; the lock cannot be taken twice"
-        )
+        super().__init__(f"{os.fspath(path)} is already locked by this thread; the lock cannot be taken twice")
 
 
 class FileLock:
@@ -71,9 +69,7 @@ class FileLock:
         handle, self._handle = self._handle, None
         if handle is not None:
             _held.pop(_identity(os.fstat(handle)), None)
-            with suppress(
-                OSError
-            ):  # nobody holds it any more; who looks need not ask whether the process lives
+            with suppress(OSError):  # nobody holds it any more; who looks need not ask whether the process lives
                 os.ftruncate(handle, 0)
             os.close(handle)
 

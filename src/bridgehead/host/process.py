@@ -92,9 +92,7 @@ class _Run:
         self._began = self._last_output_at = clock.monotonic()
         self._capture = Capture(command.stdout_cap, command.stderr_tail)
 
-    def run_to_end(
-        self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool
-    ) -> CommandResult:
+    def run_to_end(self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool) -> CommandResult:
         """Stay with the program to its end and clear up after it."""
         prompt = self._command.prompt()
         with ExitStack() as stack:

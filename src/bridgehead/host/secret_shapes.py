@@ -13,18 +13,14 @@ _PLACEHOLDER = (
     rb"|dummy|sample|insert[-_]|your[-_]|[-_]your|[-_]here\Z|not[-_]?a[-_]?(?:real[-_]?)?(?:key|secret|token)"
     rb"|1234567890|abcdefghij|deadbeef"
 )
-_COMMON = frozenset(
-    (b"password", b"passwd", b"pass", b"pwd", b"secret", b"token", b"key", b"pw", b"xxx", b"x")
-)
+_COMMON = frozenset((b"password", b"passwd", b"pass", b"pwd", b"secret", b"token", b"key", b"pw", b"xxx", b"x"))
 _UUID = rb"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _HEX = rb"(?i)(?:0x)?[0-9a-f]{1,512}"
 _TOKEN_CHARACTERS = rb"[A-Za-z0-9+/_.~=-]{1,512}"
 _IDENTIFIER_CHARACTERS = rb"[A-Za-z0-9_.:/=-]{1,512}"
 _CHECKSUM = rb"(?i)(?:sha[0-9]{1,3}|md5|h1)[-:]"
 # How the usual encodings of a public key begin: EC, RSA, Ed25519, and the two of OpenSSH.
-_PUBLIC_KEY = (
-    rb"MF[kY]wEwYHKoZIzj0C|MHYwEAYHKoZIzj0C|MI[A-Za-z]{2}I?jANBgkqhkiG9w0BAQEF|MCowBQYDK2Vw|AAAA[BC]3NzaC1"
-)
+_PUBLIC_KEY = rb"MF[kY]wEwYHKoZIzj0C|MHYwEAYHKoZIzj0C|MI[A-Za-z]{2}I?jANBgkqhkiG9w0BAQEF|MCowBQYDK2Vw|AAAA[BC]3NzaC1"
 _CLASSES = (rb"[a-z]", rb"[A-Z]", rb"[0-9]", rb"[^A-Za-z0-9]")
 _KINDS = bytes.maketrans(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"a" * 26 + b"A" * 26 + b"0" * 10

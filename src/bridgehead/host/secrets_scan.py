@@ -65,14 +65,12 @@ _ASSIGNED = rb"""(?x)
 _PEM_HEADER = rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_BODY = rb"[A-Za-z0-9+/]{32}"
 _PEM_WINDOW = 400
-_PEM_REST = (
-    rb"(?s).{0,16384}?-----END [A-Z0-9 ]{1,60}-----|(?:[^A-Za-z0-9]{1,8}[A-Za-z0-9+/=]{16,200}){0,90}+"
-)
+_PEM_REST = rb"(?s).{0,16384}?-----END [A-Z0-9 ]{1,60}-----|(?:[^A-Za-z0-9]{1,8}[A-Za-z0-9+/=]{16,200}){0,90}+"
 _JWT = rb"(?P<header>eyJ[A-Za-z0-9_-]{8,1024}+)[.][A-Za-z0-9_-]{4,8192}+[.][A-Za-z0-9_-]{0,2048}+"
-_URL = rb"://(?P<user>[^\s/?#:@\"'<>`]{0,128}+):(?P<password>[^\s/?#@\"'<>`]{1,256}+)@(?P<host>[A-Za-z0-9.\[_-]{1,255}+)"
-_LOCAL_DEFAULTS = frozenset(
-    (b"postgres", b"root", b"admin", b"guest", b"test", b"mysql", b"redis", b"minio", b"user")
+_URL = (
+    rb"://(?P<user>[^\s/?#:@\"'<>`]{0,128}+):(?P<password>[^\s/?#@\"'<>`]{1,256}+)@(?P<host>[A-Za-z0-9.\[_-]{1,255}+)"
 )
+_LOCAL_DEFAULTS = frozenset((b"postgres", b"root", b"admin", b"guest", b"test", b"mysql", b"redis", b"minio", b"user"))
 
 
 _MASKABLE = frozenset({"password", "high-entropy-value", "url-password"})

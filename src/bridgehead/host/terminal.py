@@ -166,9 +166,7 @@ def _shown_by(pager: list[str], text: str, stream: TextIO, environ: Mapping[str,
     try:
         try:
             with SignalsHeld():
-                process = subprocess.Popen(
-                    pager, stdin=subprocess.PIPE, stdout=stream.fileno(), env=dict(environ)
-                )
+                process = subprocess.Popen(pager, stdin=subprocess.PIPE, stdout=stream.fileno(), env=dict(environ))
         except (OSError, ValueError):
             return False
         _feed(process, text.encode("utf-8", "replace"))

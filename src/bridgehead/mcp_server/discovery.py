@@ -98,9 +98,7 @@ class Prompt(NamedTuple):
             if value is None:
                 continue
             if not isinstance(value, str) or len(value) > LONGEST_ARGUMENT:
-                raise RpcError(
-                    Code.INVALID_PARAMS, f"{name} must be a text of at most {LONGEST_ARGUMENT} characters"
-                )
+                raise RpcError(Code.INVALID_PARAMS, f"{name} must be a text of at most {LONGEST_ARGUMENT} characters")
             parts.append(sentence.format(value=value))
         content = {"type": "text", "text": " ".join(parts)}
         return {"description": self.description, "messages": [{"role": "user", "content": content}]}

@@ -36,9 +36,7 @@ class Server:
             raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {request.method!r}")
         return result_for(client, request.method, answer(request.params))
 
-    def carry_out(
-        self, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress
-    ) -> dict[str, Any]:
+    def carry_out(self, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress) -> dict[str, Any]:
         """The result of a method that takes time; imports what it needs when it is first called."""
         from bridgehead.mcp_server.tools.call import Caller
 

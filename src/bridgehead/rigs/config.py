@@ -49,18 +49,14 @@ class RigConfig(NamedTuple):
         return tuple(name for name, is_set in chosen.items() if is_set)
 
     def without_trust(self) -> RigConfig:
-        return self._replace(
-            allowed_signers=None, control_plane=self.control_plane is True, require_signed="members"
-        )
+        return self._replace(allowed_signers=None, control_plane=self.control_plane is True, require_signed="members")
 
 
 class ConfigMissing(ConfigError):
     """The clone has no identity yet."""
 
     def __init__(self, path: str = CONFIG_PATH) -> None:
-        super().__init__(
-            f"{path} not found — run `rig-bridge init --rig-id <id>` in the bridge repository first"
-        )
+        super().__init__(f"{path} not found — run `rig-bridge init --rig-id <id>` in the bridge repository first")
 
 
 class ConfigBroken(ConfigError):

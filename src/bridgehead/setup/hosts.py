@@ -63,9 +63,7 @@ class HandWritten(UserError):
     """A file in our place that is not ours."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "it exists and was not written by bridgehead", hint="move it away, or do without ours"
-        )
+        super().__init__("it exists and was not written by bridgehead", hint="move it away, or do without ours")
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,9 +85,7 @@ class Scanner:
     def _members(self, depth: int) -> list[Member]:
         members: list[Member] = []
         self.position += 1
-        while not self._closed(
-            "}", begun=bool(members), separated=not members or members[-1].comma is not None
-        ):
+        while not self._closed("}", begun=bool(members), separated=not members or members[-1].comma is not None):
             start = self.position
             key = self._string()
             if any(one.key == key for one in members):

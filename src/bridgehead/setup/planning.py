@@ -30,9 +30,7 @@ class LeftAlone(UserError):
     """A file that set-up does not dare to touch; nothing else was written either."""
 
     def __init__(self, path: Path, error: UserError) -> None:
-        super().__init__(
-            f"{path} was left as it is: {error.message}", hint=error.hint or "mend it, then repeat"
-        )
+        super().__init__(f"{path} was left as it is: {error.message}", hint=error.hint or "mend it, then repeat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +60,7 @@ class Change:
             tofile=str(self.path) if self.new is not None else "/dev/null",
         )
         return "".join(
-            _fit_to_show(line)
-            if line.endswith("\n")
-            else f"{_fit_to_show(line)}\n\\ No newline at end of file\n"
+            _fit_to_show(line) if line.endswith("\n") else f"{_fit_to_show(line)}\n\\ No newline at end of file\n"
             for line in lines
         )
 

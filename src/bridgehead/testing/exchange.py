@@ -142,9 +142,7 @@ class LoggedRequest:
 
     def to_line(self) -> str:
         """One JSON line; keys people really use are not written to a file."""
-        masked = {
-            name: _mask(value) if name in _KEY_HEADERS else value for name, value in self.headers.items()
-        }
+        masked = {name: _mask(value) if name in _KEY_HEADERS else value for name, value in self.headers.items()}
         return json.dumps({**asdict(self), "headers": masked}, ensure_ascii=False)
 
 

@@ -31,9 +31,7 @@ class NotLoopback(ConfigError):
     """The server imitates paid services and checks no keys, so it is never put on a network."""
 
     def __init__(self, host: str) -> None:
-        super().__init__(
-            f"the model server listens on the loopback only, not on {host!r}", hint="use 127.0.0.1"
-        )
+        super().__init__(f"the model server listens on the loopback only, not on {host!r}", hint="use 127.0.0.1")
 
 
 class ModelServer:

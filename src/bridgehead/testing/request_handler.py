@@ -190,9 +190,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         body = b"" if value is None else json.dumps(value).encode()
         self._send_bytes(status, body, "application/json", headers)
 
-    def _send_bytes(
-        self, status: int, body: bytes, content_type: str, headers: dict[str, str] | None = None
-    ) -> None:
+    def _send_bytes(self, status: int, body: bytes, content_type: str, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
         self.send_header("content-type", content_type)
         self.send_header("content-length", str(len(body)))

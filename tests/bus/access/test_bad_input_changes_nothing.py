@@ -61,9 +61,7 @@ def test_a_join_file_names_a_bridge_that_can_be_reached_safely(tmp_path: Path, u
 
 
 @pytest.mark.parametrize("secret", ['"key":"k"', '"key":"ü"', '"token":"t","cert_sha256":"ü"'])
-def test_a_secret_or_fingerprint_that_is_none_is_told_before_anything_is_dialled(
-    tmp_path: Path, secret: str
-) -> None:
+def test_a_secret_or_fingerprint_that_is_none_is_told_before_anything_is_dialled(tmp_path: Path, secret: str) -> None:
     path = tmp_path / "den.json"
     path.write_text(f'{{"v":1,"url":"{URL}","participant":"den",{secret}}}')
     with pytest.raises(BadJoinFile, match=r"device key|fingerprint"):
@@ -137,9 +135,7 @@ def test_somebody_is_revoked_although_the_records_are_being_edited(tmp_path: Pat
     assert directory.problem is not None and "den" in directory.records
 
 
-def test_a_revocation_that_was_cut_off_is_ended_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_revocation_that_was_cut_off_is_ended_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = StateFolder(tmp_path / "bus")
     add(folder, "den", tmp_path / "den.json")
     folder.put_table("den", {"grants": {"notices": True}})
@@ -180,7 +176,4 @@ def test_two_bridges_cannot_remember_in_one_folder(tmp_path: Path) -> None:
 def test_every_option_of_a_bridge_can_be_set_and_has_one_default() -> None:
     declared = {setting.key: setting.default for setting in SETTINGS if setting.section == "bus"}
     assert declared.keys() == {*BridgeSettings.__struct_fields__, *ServingSettings.__struct_fields__}
-    assert (
-        BusSettings.parse({key: value for key, value in declared.items() if value is not None})
-        == BusSettings()
-    )
+    assert BusSettings.parse({key: value for key, value in declared.items() if value is not None}) == BusSettings()

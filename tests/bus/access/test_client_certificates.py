@@ -31,9 +31,7 @@ class Authority:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._name = folder, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self._key = ec.generate_private_key(ec.SECP256R1())
-        own = self._build(self._name, self._key.public_key()).add_extension(
-            x509.BasicConstraints(True, 0), True
-        )
+        own = self._build(self._name, self._key.public_key()).add_extension(x509.BasicConstraints(True, 0), True)
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(own.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
@@ -100,9 +98,7 @@ def test_a_certificate_takes_the_place_of_key_and_token(tmp_path: Path) -> None:
         async with served_bridge(tmp_path, secure=True, client_ca=authority.file) as served:
             files, _ = authority.issue(uri("den"))
             keyed = served.enrol("den")
-            satellite = await Satellite.connect(
-                join_of(served, "den"), client_cert=files, claimed_id="den-pi"
-            )
+            satellite = await Satellite.connect(join_of(served, "den"), client_cert=files, claimed_id="den-pi")
             assert satellite.source == "den-pi"
             await satellite.send(Message("ovos.stop"))
             await served.until_heard("ovos.stop")

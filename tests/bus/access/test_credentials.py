@@ -110,9 +110,7 @@ def test_refusals_are_told_at_once_and_then_once_a_minute() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "AAAA", to_base64(b"k" * 31), "!" + to_base64(KEY), to_base64(KEY) + "\n", 7]
-)
+@pytest.mark.parametrize("text", ["", "AAAA", to_base64(b"k" * 31), "!" + to_base64(KEY), to_base64(KEY) + "\n", 7])
 def test_a_key_has_its_length_and_nothing_but_its_letters(text: Any) -> None:
     assert from_base64(to_base64(KEY), KEY_BYTES) == KEY
     assert from_base64(text, KEY_BYTES) is None
@@ -146,9 +144,7 @@ def test_what_admits_somebody_is_read_by_its_owner_only(tmp_path: Path) -> None:
 def test_every_token_and_key_is_another(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     made = [
-        enrol(folder, enrolment(name, token=token), ManualClock())
-        for token in (True, False)
-        for name in ("a", "b")
+        enrol(folder, enrolment(name, token=token), ManualClock()) for token in (True, False) for name in ("a", "b")
     ]
     secrets = {(join.token or "").partition(".")[2] or join.key for join in made}
     assert len(secrets) == 4 and "A" * 43 not in secrets
@@ -206,9 +202,7 @@ def test_a_join_file_is_written_over_its_own_and_over_nothing_else(tmp_path: Pat
         ({"v": 2}, "version 2"),
     ],
 )
-def test_a_join_file_that_cannot_be_used_says_why(
-    tmp_path: Path, changes: dict[str, Any], problem: str
-) -> None:
+def test_a_join_file_that_cannot_be_used_says_why(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     (tmp_path / "join").write_bytes(msgspec.json.encode({**msgspec.structs.asdict(JOIN), **changes}))
     with pytest.raises(BadJoinFile, match=problem):
         read_join_file(tmp_path / "join")

@@ -53,13 +53,9 @@ NOW = datetime(2026, 11, 15, tzinfo=UTC)
 TOKEN = make_token("study", bytes(32))
 
 
-@pytest.mark.parametrize(
-    "known", [None, Credential(revoked=True), Credential(token_sha256=token_hash(TOKEN))]
-)
+@pytest.mark.parametrize("known", [None, Credential(revoked=True), Credential(token_sha256=token_hash(TOKEN))])
 @pytest.mark.parametrize("key", [bytes(32), b"", b"\xff" * 32])
-def test_who_has_no_key_here_is_not_admitted_with_a_key_of_zeros(
-    known: Credential | None, key: bytes
-) -> None:
+def test_who_has_no_key_here_is_not_admitted_with_a_key_of_zeros(known: Credential | None, key: bytes) -> None:
     challenge = Challenge("ghost", b"s" * 32, b"c" * 32, NO_BINDING)
     assert not mac_fits(known, challenge, challenge.client_mac(key))
 
@@ -97,9 +93,7 @@ BRIDGES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "said", BRIDGES, ids=["no-challenge", "a-mac-of-nothing", "no-mac", "wrong-mac", "empty"]
-)
+@pytest.mark.parametrize("said", BRIDGES, ids=["no-challenge", "a-mac-of-nothing", "no-mac", "wrong-mac", "empty"])
 def test_a_device_with_a_key_believes_only_a_bridge_that_proves_to_know_it(
     said: tuple[dict[str, object], ...],
 ) -> None:

@@ -72,9 +72,7 @@ def test_a_skill_host_may_register_skills_unless_the_record_denies_it() -> None:
     ):
         assert host.may_publish(topic) and not denied.may_publish(topic)
     assert not host.may_publish("ovos.converse.ping")
-    assert all(
-        parse_record("p", {"role": role}).grants == frozenset() for role in Role if role != "skill_host"
-    )
+    assert all(parse_record("p", {"role": role}).grants == frozenset() for role in Role if role != "skill_host")
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,7 @@ def test_violations_end_a_connection() -> None:
 def test_denials_are_told_to_the_hub_once_a_second() -> None:
     bridge = make_bridge(policy_denied_event=True)
     bridge.connected(make_record("p1"), 0)
-    told = [
-        len(written(bridge.received("p1", frame("ovos.secret.topic"), now))) for now in (0, 0.5, 0.9, 1.0)
-    ]
+    told = [len(written(bridge.received("p1", frame("ovos.secret.topic"), now))) for now in (0, 0.5, 0.9, 1.0)]
     assert told == [1, 0, 0, 1]
 
 
@@ -186,9 +184,7 @@ def test_a_message_that_names_its_recipients_reaches_no_others_of_the_session() 
     session = {"session_id": "s"}
     assert hearers(two_in_one_session(), Message(SPEAK, {}, {"session": session})) == ["p1", "p2"]
     for named in ("p1", ["p1"], ["p1", "elsewhere"]):
-        assert hearers(
-            two_in_one_session(), Message(SPEAK, {}, {"session": session, "destination": named})
-        ) == ["p1"]
+        assert hearers(two_in_one_session(), Message(SPEAK, {}, {"session": session, "destination": named})) == ["p1"]
 
 
 def test_the_default_session_is_nobody_s() -> None:

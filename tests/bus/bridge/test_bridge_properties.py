@@ -42,9 +42,7 @@ class Conversation:
             self.reconnect(name)
         text = f"{name} said {number}"
         session = self.random.choice([None, {}, {"session_id": "default"}, {"session_id": ""}])
-        sent = self.bridge.received(
-            name, frame("ovos.utterance.handle", {"text": text}, session=session), self.now
-        )
+        sent = self.bridge.received(name, frame("ovos.utterance.handle", {"text": text}, session=session), self.now)
         for message in self.take(sent):
             self.take(self.bridge.hub_sent(message, self.now))
             if self.random.random() < 0.1:
@@ -105,9 +103,7 @@ TOPICS = (
 class Accounting(RuleBasedStateMachine):
     """Whatever arrives in whatever order: taken + offered = outcomes + held + queued, and queues stay bounded."""
 
-    @initialize(
-        nat=st.booleans(), grace=st.sampled_from([0, 5]), profile=st.sampled_from(["spec", "auto", "legacy"])
-    )
+    @initialize(nat=st.booleans(), grace=st.sampled_from([0, 5]), profile=st.sampled_from(["spec", "auto", "legacy"]))
     def begin(self, nat: bool, grace: int, profile: str) -> None:
         self.now = 0.0
         self.outcomes = 0
@@ -134,9 +130,7 @@ class Accounting(RuleBasedStateMachine):
         for effect in effects:
             if isinstance(effect, ToParticipant):
                 participant = self.bridge.known.get(effect.participant)
-                assert (
-                    participant is None or participant.connected or any(isinstance(e, Close) for e in effects)
-                )
+                assert participant is None or participant.connected or any(isinstance(e, Close) for e in effects)
 
     @rule(name=st.sampled_from(NAMES), claim=st.sampled_from([None, "audio", "a", "den", 7]))
     def connect(self, name: str, claim: object) -> None:
@@ -152,12 +146,8 @@ class Accounting(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(NAMES),
-        topic=st.sampled_from(
-            ["ovos.utterance.handle", "ovos.utterance.speak", "ovos.skill.loaded", "x.y", "a:b:c"]
-        ),
-        session=st.sampled_from(
-            [None, {}, {"session_id": "s"}, {"session_id": 4}, "bad", {"site_id": "home"}]
-        ),
+        topic=st.sampled_from(["ovos.utterance.handle", "ovos.utterance.speak", "ovos.skill.loaded", "x.y", "a:b:c"]),
+        session=st.sampled_from([None, {}, {"session_id": "s"}, {"session_id": 4}, "bad", {"site_id": "home"}]),
         destination=st.sampled_from([None, "a", "b", "core", ["b", "audio"], 9]),
     )
     def inbound(self, name: str, topic: str, session: object, destination: object) -> None:

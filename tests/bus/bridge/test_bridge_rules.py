@@ -32,9 +32,7 @@ def test_a_stopped_link_never_says_anything_again() -> None:
     health = LinkHealth()
     health.start(0)
     health.stop(1)
-    assert [health.start(2), health.dialled(2), health.opened(2), health.refused(2), health.stop(2)] == [
-        None
-    ] * 5
+    assert [health.start(2), health.dialled(2), health.opened(2), health.refused(2), health.stop(2)] == [None] * 5
 
 
 @pytest.mark.parametrize("topic", ["ovos.utterance.handle", "ovos.stop"])
@@ -66,9 +64,7 @@ def test_a_null_language_in_the_stored_session_is_no_language() -> None:
     assert utterance.context["session"] == {"session_id": "m", "lang": "pt-PT"}
 
 
-@pytest.mark.parametrize(
-    "topic", ["ovos.intent.list", "ovos.intent.list.response", "ovos.skills.list.response"]
-)
+@pytest.mark.parametrize("topic", ["ovos.intent.list", "ovos.intent.list.response", "ovos.skills.list.response"])
 def test_a_skill_host_may_ask_and_answer_manifest_queries(topic: str) -> None:
     assert make_record("p1", role="skill_host").may_publish(topic)
     assert not make_record("p1").may_publish(topic)
@@ -97,9 +93,7 @@ def test_sessions_remembered_from_a_time_without_translation_are_translated_afte
     past = RememberedState({"p1": "p1"}, {"p1": {"s": "s"}})
     bridge = make_bridge(nat=True, remembered=past, records={"p1": record})
     bridge.connected(record, 0)
-    [utterance] = written(
-        bridge.received("p1", frame("ovos.utterance.handle", session={"session_id": "s"}), 0)
-    )
+    [utterance] = written(bridge.received("p1", frame("ovos.utterance.handle", session={"session_id": "s"}), 0))
     assert utterance.context["session"]["session_id"] != "s"
 
 
@@ -135,9 +129,7 @@ def test_a_reply_exchanges_what_counts_and_leaves_a_side_without_counterpart(
 def test_a_managed_participant_hears_its_session_after_a_restart_before_it_speaks() -> None:
     record = make_record("sms", mode="manage", managed_session_id="m")
     bridge = make_bridge(remembered=RememberedState({"sms": "sms"}), records={"sms": record})
-    speak = Message(
-        "ovos.utterance.speak", {"utterance": "the tea is ready"}, {"session": {"session_id": "m"}}
-    )
+    speak = Message("ovos.utterance.speak", {"utterance": "the tea is ready"}, {"session": {"session_id": "m"}})
     assert handed_over(bridge.hub_sent(speak, 1)) == []
     assert len(handed_over(bridge.connected(record, 2))) == 1, "it was held meanwhile"
     assert len(handed_over(bridge.hub_sent(speak, 3))) == 1
@@ -205,9 +197,7 @@ def test_an_utterance_takes_no_foreign_site_to_the_hub() -> None:
     for session in (in_site("bedroom"), {"session_id": "default", "site_id": "bedroom"}):
         told = written(bridge.received("stranger", frame("ovos.utterance.handle", session=session), 0))
         assert "site_id" not in told[0].context["session"]
-    stock = written(
-        bridge.received("stranger", frame("ovos.utterance.handle", session=in_site("unknown")), 0)
-    )
+    stock = written(bridge.received("stranger", frame("ovos.utterance.handle", session=in_site("unknown")), 0))
     assert stock[0].context["session"]["site_id"] == "unknown"
 
 

@@ -43,9 +43,7 @@ def test_who_left_for_good_is_cleaned_up_after_although_the_next_one_is_turned_a
         hub, clock = Written(), ManualClock()
         records = {name: make_record(name) for name in ("gone", "here", "next")}
         past = RememberedState({"gone": "gone", "here": "here"}, {}, {"gone": (("h", "lamp"),)})
-        bridge = make_bridge(
-            max_participants=1, grace_s=30, remembered=past, records=records, now=clock.monotonic()
-        )
+        bridge = make_bridge(max_participants=1, grace_s=30, remembered=past, records=records, now=clock.monotonic())
         relay = Relay(bridge, hub, clock=clock)
         connection = cast(ParticipantConnection, Present())
         relay.join(records["here"], connection)

@@ -77,9 +77,7 @@ def test_nothing_is_escalated_where_it_makes_no_sense() -> None:
     cascade = Escalation(hop_limit=4)
     cascade.upstream(there=True)
     assert not cascade.holds_back(UNMATCHED, 0.0, hops=4), "it has crossed as many bridges as it may"
-    assert not cascade.holds_back(Message("ovos.intent.unmatched", {"utterances": ["x"]}), 0.0), (
-        "default session"
-    )
+    assert not cascade.holds_back(Message("ovos.intent.unmatched", {"utterances": ["x"]}), 0.0), "default session"
     assert not cascade.holds_back(Message("ovos.intent.unmatched", {}, CONTEXT), 0.0), "nothing to ask"
     for number in range(MAX_OPEN):
         session = {"session": {"session_id": f"s{number}"}}

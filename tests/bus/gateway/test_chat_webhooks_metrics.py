@@ -105,9 +105,7 @@ def test_requests_of_one_participant_at_the_same_time_get_their_own_answers(tmp_
         ({"text": "hi"}, {"Host": "evil.example"}, 403),
     ],
 )
-def test_bad_requests_to_a_webhook_are_refused(
-    tmp_path: Path, body: Any, headers: dict[str, str], status: int
-) -> None:
+def test_bad_requests_to_a_webhook_are_refused(tmp_path: Path, body: Any, headers: dict[str, str], status: int) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
             token = server.enrol("bot", token=True, mode="manage").token
@@ -233,9 +231,7 @@ def test_a_program_without_an_origin_does_not_pass_for_a_page(tmp_path: Path) ->
         async with served_bus(tmp_path) as server:
             cookie = await enter(server)
             with pytest.raises(DialRefused) as refused:
-                await dial(
-                    Target(f"ws://{server.gateway_address}/chat", (("Cookie", cookie),)), ClientConversation()
-                )
+                await dial(Target(f"ws://{server.gateway_address}/chat", (("Cookie", cookie),)), ClientConversation())
             assert refused.value.status == 403
 
     run(main())
@@ -298,9 +294,7 @@ def test_notices_and_answers_need_their_grants(tmp_path: Path, granted: bool) ->
             replies = [await told(one, "answered") for _ in range(2)]
             assert [reply["ok"] for reply in replies] == [granted, False]
             assert all(reply["id"] == "q-7" for reply in replies)
-            assert pending_answers.answered == (
-                {"q-7": ("yes", f"bus {welcome['participant']}")} if granted else {}
-            )
+            assert pending_answers.answered == ({"q-7": ("yes", f"bus {welcome['participant']}")} if granted else {})
             await one.close()
 
     run(main())

@@ -37,9 +37,7 @@ from bus.support.running import run, until
 
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("token", [False, True])
-def test_a_satellite_asks_and_hears_the_answer_in_its_own_session(
-    tmp_path: Path, secure: bool, token: bool
-) -> None:
+def test_a_satellite_asks_and_hears_the_answer_in_its_own_session(tmp_path: Path, secure: bool, token: bool) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path, secure=secure) as served:
             satellite = await served.satellite("kitchen", token=token)
@@ -237,9 +235,7 @@ def test_a_summary_that_is_due_does_not_wait_for_the_next_stranger() -> None:
 
 @pytest.mark.parametrize("path", ["/bridge/v1", "/bridge/raw"])
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:{port}"])
-def test_no_page_reaches_the_participants_paths_even_with_a_token(
-    tmp_path: Path, path: str, origin: str
-) -> None:
+def test_no_page_reaches_the_participants_paths_even_with_a_token(tmp_path: Path, path: str, origin: str) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             join = served.enrol("study", token=True)
@@ -337,9 +333,7 @@ def test_a_proof_made_for_one_server_is_worth_nothing_at_another(tmp_path: Path)
     run(main())
 
 
-def test_a_server_that_does_not_know_the_key_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_does_not_know_the_key_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             join = served.enrol("kitchen")

@@ -55,9 +55,7 @@ def test_who_sends_pings_and_reads_nothing_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["abort", "close", "goodbye"])
-def test_a_connection_that_ended_is_freed_without_waiting_for_the_collector(
-    tmp_path: Path, ending: str
-) -> None:
+def test_a_connection_that_ended_is_freed_without_waiting_for_the_collector(tmp_path: Path, ending: str) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             visitor = await served.satellite("visitor")

@@ -269,9 +269,7 @@ def test_a_slow_participant_is_cut_off_and_nobody_else_waits(tmp_path: Path) -> 
             rounds = 0
             while "slow" in served.relay.connected:
                 for source in ("slow", "quick"):
-                    served.hub.publish(
-                        entries[source].reply("ovos.utterance.speak", {"utterance": "x" * 50_000})
-                    )
+                    served.hub.publish(entries[source].reply("ovos.utterance.speak", {"utterance": "x" * 50_000}))
                 rounds += 1
                 await next_message(quick)
             assert served.relay.counters.outcomes["out", "dropped", "slow_consumer"] >= 1
@@ -302,17 +300,13 @@ def test_a_restarted_bridge_remembers_sources_sessions_and_skills(tmp_path: Path
             await satellite.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
             (loaded,) = await served.until_heard("ovos.skill.loaded")
         async with served_bridge(tmp_path, grace_s=0.2) as served:
-            spoken = Message(
-                "ovos.utterance.speak", {"utterance": "hi"}, {"session": loaded.context["session"]}
-            )
+            spoken = Message("ovos.utterance.speak", {"utterance": "hi"}, {"session": loaded.context["session"]})
             served.hub.publish(spoken)
             join = msgspec.structs.replace(joins["host"], url=served.url)
             again = await Satellite.connect(join)
             assert again.source == "lamp-pi"
             event = await again.receive()
-            assert isinstance(event, Incoming) and event.message.context["session"] == {
-                "session_id": "default"
-            }
+            assert isinstance(event, Incoming) and event.message.context["session"] == {"session_id": "default"}
             await again.close(goodbye=False)
         async with served_bridge(tmp_path, grace_s=0.05) as served:
             (gone,) = await served.until_heard("ovos.skill.deregister")

@@ -286,9 +286,7 @@ def test_who_asks_again_and_again_does_not_fill_the_record(tmp_path: Path) -> No
     run(main())
 
 
-def test_whoever_holds_the_places_makes_room_for_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_holds_the_places_makes_room_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "MAX_WAITING", 1)
 
     async def main() -> None:

@@ -197,9 +197,7 @@ def test_a_refused_question_is_not_sent_again(tmp_path: Path) -> None:
             cut(server, "kitchen")
             assert server.hub is not None
             await until(lambda: server.relay.bridge.known.get("kitchen").connected is False)
-            server.hub.publish(
-                Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"})
-            )
+            server.hub.publish(Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"}))
             assert (await next_message(satellite)).data == {"utterance": "hi"}
             assert server.relay.counters.outcomes["in", "delivered", ""] == 0
             await satellite.close()

@@ -25,9 +25,7 @@ SESSION = {"session_id": "s"}
 
 
 def _handled(bridge: Any, session: dict[str, Any], **context: Any) -> None:
-    bridge.hub_sent(
-        Message("ovos.utterance.handled", {}, {"destination": "p", "session": session, **context}), 0
-    )
+    bridge.hub_sent(Message("ovos.utterance.handled", {}, {"destination": "p", "session": session, **context}), 0)
 
 
 def test_large_messages_are_bounded_by_their_bytes() -> None:
@@ -56,9 +54,7 @@ def test_questions_without_an_end_are_bounded_on_a_hub_that_marks_ends() -> None
     assert outcomes(bridge.received("p", frame("ovos.stop", session=SESSION), 0)) == [("p", "delivered")]
     _handled(bridge, session)
     assert outcomes(bridge.received("p", question, 0)) == [("p", "delivered")]
-    assert outcomes(bridge.received("p", question, 1000)) == [
-        ("p", "delivered")
-    ]  # the old ones are forgotten
+    assert outcomes(bridge.received("p", question, 1000)) == [("p", "delivered")]  # the old ones are forgotten
 
 
 def test_every_open_question_is_reported_when_the_hub_is_lost() -> None:
@@ -106,9 +102,7 @@ def test_a_webhook_answers_503_when_the_hub_is_down_or_lost_on_the_way(tmp_path:
             headers = {"Authorization": f"Bearer {join.token}", "Content-Type": "text/plain"}
 
             async def post(text: str) -> tuple[int, Any]:
-                status, _, body = await http(
-                    server.gateway_address, "POST", "/hook/bot", text.encode(), **headers
-                )
+                status, _, body = await http(server.gateway_address, "POST", "/hook/bot", text.encode(), **headers)
                 return status, msgspec.json.decode(body)
 
             assert (await post("first"))[0] == 200

@@ -39,9 +39,7 @@ def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -
 def test_words_without_an_id_stay_in_their_channel() -> None:
     async def main() -> None:
         participant = WebhookParticipant()
-        calls = {
-            name: _WebhookCall(channel) for name, channel in (("u1", "one"), ("u2", "two"), ("u3", None))
-        }
+        calls = {name: _WebhookCall(channel) for name, channel in (("u1", "one"), ("u2", "two"), ("u3", None))}
         participant.waiting |= calls
         for session in ("two", "the-managed-session", "one"):
             context = {"session": {"session_id": session}}

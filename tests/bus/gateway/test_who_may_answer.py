@@ -38,9 +38,7 @@ def test_of_all_roles_and_rights_only_approve_answers(tmp_path: Path, role: Role
         async with served_with_record(tmp_path, assembly) as server:
             for number, rights in enumerate(RIGHTS):
                 name = f"p{number}"
-                someone = await server.satellite(
-                    name, role=role.value, grants={str(one): True for one in rights}
-                )
+                someone = await server.satellite(name, role=role.value, grants={str(one): True for one in rights})
                 item = asked(assembly, f"question {number}")
 
                 await someone.say(f"answer {item.id} yes")
@@ -53,9 +51,7 @@ def test_of_all_roles_and_rights_only_approve_answers(tmp_path: Path, role: Role
                 state = kept(assembly, item)
                 assert told_back.ok is (state.state is PendingState.ANSWERED)
                 if told_back.ok:
-                    assert item.id in told_back.sentence and "yes" in told_back.sentence, (
-                        "what was understood"
-                    )
+                    assert item.id in told_back.sentence and "yes" in told_back.sentence, "what was understood"
                     assert state.answer is not None and state.answer.by == f"bus {name}"
                     await someone.answer(item.id, "no")
                     again = await read_back(someone)
@@ -70,9 +66,7 @@ def test_of_all_roles_and_rights_only_approve_answers(tmp_path: Path, role: Role
 
 
 @pytest.mark.parametrize("grants", [(), ("notices",), ("approve",), ("notices", "approve")])
-def test_a_chat_page_answers_only_where_it_was_given_the_right(
-    tmp_path: Path, grants: tuple[str, ...]
-) -> None:
+def test_a_chat_page_answers_only_where_it_was_given_the_right(tmp_path: Path, grants: tuple[str, ...]) -> None:
     assembly = assembled(tmp_path)
 
     async def main() -> None:

@@ -122,9 +122,7 @@ def test_messages_of_one_sender_arrive_in_one_order_everywhere() -> None:
             read = [json.loads(await reader.receive())["type"] for _ in range(200)]
             assert read == heard
             for name in "ab":
-                assert [t for t in read if t.startswith(name)] == [
-                    f"{name}.{number}" for number in range(100)
-                ]
+                assert [t for t in read if t.startswith(name)] == [f"{name}.{number}" for number in range(100)]
 
     run(main())
 
@@ -340,9 +338,7 @@ async def status_for_user(url: str, user: int, family: socket.AddressFamily = so
     return int(first.split()[1])
 
 
-@pytest.mark.skipif(
-    not Path("/proc/net/tcp").exists() or os.geteuid() != 0, reason="needs /proc and a second user"
-)
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists() or os.geteuid() != 0, reason="needs /proc and a second user")
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_the_hub_is_for_the_user_it_runs_as(family: socket.AddressFamily) -> None:
     async def main() -> None:

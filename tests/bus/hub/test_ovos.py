@@ -171,9 +171,7 @@ def test_garbage_on_a_real_messagebus_does_not_shake_the_bridge(tmp_path: Path) 
             ):
                 await hostile._conversation.send(bad)
             satellite = await server.satellite("kitchen")
-            await hostile.send(
-                Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"})
-            )
+            await hostile.send(Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"}))
             assert (await next_message(satellite)).data["utterance"] == "hi"
             assert server.relay.counters.hub_ignored["malformed"] == 4
             await satellite.close()
@@ -231,9 +229,7 @@ def test_an_unmodified_bus_program_takes_part_through_the_side_car(tmp_path: Pat
 
 def test_a_side_car_without_a_bridge_says_so_and_stays(tmp_path: Path) -> None:
     async def main() -> None:
-        sidecar = LoopbackHub(
-            JoinFile(1, f"ws://127.0.0.1:{free_port()}/bridge/v1", "stock", token="stock.x")
-        )
+        sidecar = LoopbackHub(JoinFile(1, f"ws://127.0.0.1:{free_port()}/bridge/v1", "stock", token="stock.x"))
         listener = await listen(sidecar, "127.0.0.1", 0)
         for _ in range(2):
             program = await HubClient.connect(f"ws://127.0.0.1:{listener.port}/core")

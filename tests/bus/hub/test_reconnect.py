@@ -83,9 +83,7 @@ def test_every_transport_hears_everything_in_one_order_itself_included(place: st
             for number in range(50):
                 assert transports[0].send(Message("n.n", {"n": number}, {"session": {"x": "ü"}}))
             for recording in recordings:
-                await until(
-                    lambda recording=recording: len([m for m in recording.messages if m.type == "n.n"]) == 50
-                )
+                await until(lambda recording=recording: len([m for m in recording.messages if m.type == "n.n"]) == 50)
                 numbers = [message.data["n"] for message in recording.messages if message.type == "n.n"]
                 assert numbers == list(range(50))
             for transport in transports:
@@ -117,9 +115,7 @@ def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
     async def main() -> None:
         port, recording = free_port(), RecordingListener()
         said: list[HealthEvent] = []
-        link = HubLink(
-            WebSocketTransport(f"ws://127.0.0.1:{port}/core"), recording, said.append, first_wait_s=0.01
-        )
+        link = HubLink(WebSocketTransport(f"ws://127.0.0.1:{port}/core"), recording, said.append, first_wait_s=0.01)
         link.start()
         for round_ in range(2):
             hub = Hub()
@@ -199,9 +195,7 @@ def test_participants_are_told_nothing_went_through_while_the_hub_is_away(tmp_pa
         port = free_port()
         hub = Hub()
         listener = await listen(hub, "127.0.0.1", port)
-        async with served_bus(
-            tmp_path, hub=f"ws://127.0.0.1:{port}/core", profile="spec", grace_s=0.05
-        ) as server:
+        async with served_bus(tmp_path, hub=f"ws://127.0.0.1:{port}/core", profile="spec", grace_s=0.05) as server:
             host = await server.satellite("host", role="skill_host")
             await host.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
             await until(lambda: server.relay.counters.outcomes["in", "delivered", ""] == 1)

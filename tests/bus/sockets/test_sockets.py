@@ -347,9 +347,7 @@ def test_a_request_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.M
     assert talk_raw(b"GET / HTTP/1.1\r\nHo", site, "picows", handshake=False) == b""
 
 
-@pytest.mark.parametrize(
-    "body", [b"Content-Length: 5\r\n\r\nhel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n"]
-)
+@pytest.mark.parametrize("body", [b"Content-Length: 5\r\n\r\nhel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n"])
 def test_a_body_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     monkeypatch.setattr(listen_module, "ARRIVAL_S", 0.05)
     site = OneSite()

@@ -117,9 +117,7 @@ async def served_bridge(
         now=SystemClock().monotonic(),
     )
     transport = MemoryTransport(served.hub)
-    served.relay = Relay(
-        bridge, transport, state=state, announcer=served.announcements, clock=clock, debug=debug
-    )
+    served.relay = Relay(bridge, transport, state=state, announcer=served.announcements, clock=clock, debug=debug)
     await transport.connect(served.relay)
     served.relay.opened()
     tls, binding = _tls(folder, client_ca) if secure else (None, NO_BINDING)

@@ -42,9 +42,7 @@ async def served_hub(**settings: Any) -> AsyncIterator[tuple[Hub, str]]:
 async def member(url: str, **headers: str) -> ClientConversation:
     """A client that has read the greeting."""
     conversation = ClientConversation()
-    await dial(
-        Target(url, tuple((name.replace("_", "-"), value) for name, value in headers.items())), conversation
-    )
+    await dial(Target(url, tuple((name.replace("_", "-"), value) for name, value in headers.items())), conversation)
     greeting = json.loads(await conversation.receive())
     assert greeting == {
         "type": "connected",

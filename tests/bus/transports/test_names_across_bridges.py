@@ -42,9 +42,7 @@ both_worlds = pytest.mark.parametrize("kind", ["embedded", pytest.param("nats", 
 
 
 @both_worlds
-def test_what_is_said_to_a_participant_is_not_heard_by_one_who_claims_its_name(
-    kind: str, tmp_path: Path
-) -> None:
+def test_what_is_said_to_a_participant_is_not_heard_by_one_who_claims_its_name(kind: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with two_places(kind, tmp_path) as (hub, one, two):
             kitchen = await one.satellite("kitchen")
@@ -66,9 +64,7 @@ def test_what_is_said_to_a_participant_is_not_heard_by_one_who_claims_its_name(
 
 
 @both_worlds
-def test_a_name_belongs_to_whoever_is_enrolled_under_it_before_they_have_joined(
-    kind: str, tmp_path: Path
-) -> None:
+def test_a_name_belongs_to_whoever_is_enrolled_under_it_before_they_have_joined(kind: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with two_places(kind, tmp_path) as (_hub, one, two):
             one.enrol("kitchen")

@@ -108,9 +108,7 @@ def test_an_echo_reaches_those_who_share_the_session_and_is_counted_for_its_auth
         assert (name, "dropped:echo") in outcomes(bridge.hub_sent(message, 0.0))
 
     [message] = written(bridge.received("study", frame("ovos.utterance.handle", session=session), 0.0))
-    assert [participant for participant, _message in handed_over(bridge.hub_sent(message, 0.0))] == [
-        "kitchen"
-    ]
+    assert [participant for participant, _message in handed_over(bridge.hub_sent(message, 0.0))] == ["kitchen"]
     assert bridge.offered == 5
 
 

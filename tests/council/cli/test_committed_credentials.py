@@ -29,10 +29,7 @@ def planted(orders: Machine) -> dict[str, str]:
     """Where a key was put, and the key."""
     tokens = ("code", "diff", "yarn", "context", "seed", "reply", "task")
     key = {name: f"ghp_{made(name, 36)}" for name in tokens}
-    key |= {
-        name: made(name, 64)[:length]
-        for name, length in (("env", 32), ("npm", 36), ("rules", 30), ("pem", 64))
-    }
+    key |= {name: made(name, 64)[:length] for name, length in (("env", 32), ("npm", 36), ("rules", 30), ("pem", 64))}
     pem = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", key["pem"], "-----END RSA PRIVATE KEY-----"])
     for path, text in {
         ".env": f"API_KEY={key['env']}\n",
@@ -45,9 +42,7 @@ def planted(orders: Machine) -> dict[str, str]:
         (orders.project / path).parent.mkdir(exist_ok=True)
         (orders.project / path).write_text(text)
     (orders.project / "context.md").write_text(f"Use the token {key['context']} for the API.\n")
-    seeds = [
-        {"title": "Known", "severity": "HIGH", "description": f"with {key['seed']}", "evidence": INJECTION}
-    ]
+    seeds = [{"title": "Known", "severity": "HIGH", "description": f"with {key['seed']}", "evidence": INJECTION}]
     (orders.project / "seeds.json").write_text(json.dumps(seeds))
     return key
 
@@ -59,9 +54,7 @@ def server(planted: dict[str, str]) -> Iterator[ModelServer]:
     def says(request: ModelRequest) -> Scripted:
         text = f"The token {planted['reply']} is printed."
         entry = finding("HIGH", "Order id is concatenated", text, INJECTION, "bind it")
-        return Scripted(
-            Say(json.dumps({"outputs": [entry], "responses": [], "rulings": [], "challenges": []}))
-        )
+        return Scripted(Say(json.dumps({"outputs": [entry], "responses": [], "rulings": [], "challenges": []})))
 
     with ModelServer(script=says) as running:
         yield running
@@ -131,9 +124,7 @@ def test_what_the_analysers_say_about_a_file_with_a_key_does_not_carry_the_key(
     assert key not in done.out, "a report travels further than a file"
 
 
-def test_a_key_in_a_diff_is_shown_to_nobody(
-    orders: Machine, planted: dict[str, str], server: ModelServer
-) -> None:
+def test_a_key_in_a_diff_is_shown_to_nobody(orders: Machine, planted: dict[str, str], server: ModelServer) -> None:
     seat(orders, server)
     store = Path(orders.project / "orders" / "store.py")
     store.write_text(store.read_text() + f'\n# TOKEN = "{planted["diff"]}"\n')

@@ -49,15 +49,11 @@ def test_a_missing_file_line_or_quote_is_disputed_and_the_real_finding_is_not(
         assert (entry["evidence_check"]["outcome"], entry["evidence_check"]["reason"]) == ("failed", kind)
         assert entry["positions"][-1]["position"] == f"evidence_not_found: {kind}"
         assert (entry["disputed_in"], entry["confidence"]) == (["codex"], "low")
-    assert [entry["title"] for entry in on_disk["single_source_findings"]] == [
-        "Untrusted bytes are unpickled"
-    ]
+    assert [entry["title"] for entry in on_disk["single_source_findings"]] == ["Untrusted bytes are unpickled"]
 
 
 def test_two_seats_that_invent_the_same_confirm_nothing() -> None:
-    invented = (
-        Council(TWO, finds("SQL injection", severity="CRITICAL", evidence="src/gone.py:4")).drive().report
-    )
+    invented = Council(TWO, finds("SQL injection", severity="CRITICAL", evidence="src/gone.py:4")).drive().report
     real = Council(TWO, finds("SQL injection", severity="CRITICAL")).drive().report
 
     assert (invented.multi_source_confirmed, invented.verdict) == ((), "CONCERNS")

@@ -105,9 +105,7 @@ def test_an_audit_tells_of_every_requirement(hall: Hall, at_work: StandIn) -> No
         pytest.param("[" * 5_000, "recursion", id="deep"),
     ],
 )
-def test_a_file_without_requirements_is_refused_with_its_name(
-    tmp_path: Path, text: str, problem: str
-) -> None:
+def test_a_file_without_requirements_is_refused_with_its_name(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "requirements.yaml"
     path.write_text(text)
 
@@ -242,9 +240,7 @@ def test_a_sarif_file_that_could_not_be_written_is_refused_before_the_council(tm
     assert not here.record.exists()
 
 
-@pytest.mark.parametrize(
-    "arguments", [["review"], ["review", "nothing.py"], ["resume"], ["resume", "k3v9qa"]]
-)
+@pytest.mark.parametrize("arguments", [["review"], ["review", "nothing.py"], ["resume"], ["resume", "k3v9qa"]])
 def test_a_council_that_is_refused_leaves_nothing_behind(tmp_path: Path, arguments: list[str]) -> None:
     user = machine(tmp_path)
     git(user.project, "init", "-q")

@@ -85,9 +85,7 @@ def calls_of(task_type: TaskType) -> list[Call]:
 
 @pytest.mark.parametrize("kind", READ_ONLY, ids=lambda kind: kind.program)
 @pytest.mark.parametrize("task_type", [one for one in TaskType if one is not TaskType.IMPLEMENTATION])
-def test_every_call_of_every_task_but_implement_is_read_only(
-    kind: type[CliConnection], task_type: TaskType
-) -> None:
+def test_every_call_of_every_task_but_implement_is_read_only(kind: type[CliConnection], task_type: TaskType) -> None:
     connection = kind(SeatSetup("x", environment={}), f"/bin/{kind.program}", Probe("9.9.9"))
     profiles = {call.profile for call in calls_of(task_type)}
 
@@ -111,21 +109,13 @@ def fingerprint(project: Path) -> str:
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "implement"])
-def test_a_program_that_writes_wherever_it_is_leaves_the_tree_as_it_was(
-    hall: Hall, codex: StandIn, verb: str
-) -> None:
+def test_a_program_that_writes_wherever_it_is_leaves_the_tree_as_it_was(hall: Hall, codex: StandIn, verb: str) -> None:
     codex.log_in()
     program = codex.folder / "codex"
-    program.write_text(
-        program.read_text().replace("prompt = sys.stdin.read()\n", f"prompt = sys.stdin.read(){WRITES}")
-    )
+    program.write_text(program.read_text().replace("prompt = sys.stdin.read()\n", f"prompt = sys.stdin.read(){WRITES}"))
     project = hall.assembly.places.project
     before = fingerprint(project)
-    asked = (
-        {"requirements": (Requirement("R-1", "SQL is bound", RequirementLevel.MUST),)}
-        if verb == "audit"
-        else {}
-    )
+    asked = {"requirements": (Requirement("R-1", "SQL is bound", RequirementLevel.MUST),)} if verb == "audit" else {}
 
     finished = hall.call(verb=verb, task="look at orders/store.py", runtimes=("codex",), **asked)
 

@@ -24,9 +24,7 @@ RETIRED = "The model this account used has been retired."
 def held(hall: Hall, after: timedelta = timedelta(), *runtimes: str) -> Finished:
     """A council held that much later; without names it seats whom it can find."""
     options = CouncilOptions(intensity=Intensity.QUICK, runtimes=runtimes)
-    request = CouncilRequest(
-        scope=ScopeRequest(paths=("orders/store.py",)), domains=("security",), options=options
-    )
+    request = CouncilRequest(scope=ScopeRequest(paths=("orders/store.py",)), domains=("security",), options=options)
     clock = ManualClock(SystemClock().now() + after)
     return Councils(hall.assembly, clock).call(request, Audience())
 

@@ -80,9 +80,7 @@ def test_a_council_whose_process_died_is_shown_as_stopped(hall: Hall) -> None:
     assert council_now(hall.assembly, review_id).council.status is CouncilStatus.STOPPED
 
 
-@pytest.mark.parametrize(
-    "asked", [{}, {"verb": "ask", "task": "look at orders/store.py", "scope": ScopeRequest()}]
-)
+@pytest.mark.parametrize("asked", [{}, {"verb": "ask", "task": "look at orders/store.py", "scope": ScopeRequest()}])
 def test_what_leaves_the_files_in_scope_alone_is_no_change(
     hall: Hall, codex: StandIn, asked: dict[str, object]
 ) -> None:

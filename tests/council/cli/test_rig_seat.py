@@ -54,9 +54,7 @@ def test_a_rig_is_asked_by_envelope_and_its_late_answer_makes_the_report(tmp_pat
     there.rig("new", "hello").ok()
     there.rig("send", "STATE", "--thread", "hello", "--to", "mac-m5", "--tldr", "here I am").ok()
 
-    asked = council(
-        here, "review", "--runtime", "rig:win-5080", "--runtime", "rig:ghost", "--domain", "security"
-    )
+    asked = council(here, "review", "--runtime", "rig:win-5080", "--runtime", "rig:ghost", "--domain", "security")
     assert asked.code == 42, asked.err
     assert asked.json["waiting_for"] == ["rig:win-5080"]
     review_id = asked.json["review_id"]

@@ -128,9 +128,7 @@ def test_a_gate_is_about_the_files_that_were_reviewed(orders: Machine) -> None:
 
     narrower = council(orders, "gate", "--json")
     assert (narrower.code, narrower.json["passed"]) == (3, False)
-    assert narrower.json["refused_because"] == [
-        "it did not look at what the working tree changes: orders/new.py"
-    ]
+    assert narrower.json["refused_because"] == ["it did not look at what the working tree changes: orders/new.py"]
     assert council(orders, "gate", "--commit", "HEAD").code == 0  # the commit does not have it
 
     file.write_text(before + "\n# later\n")
@@ -264,9 +262,7 @@ def test_rules_of_ours_say_in_sarif_what_is_wrong_and_what_to_do(reviewed: Revie
     assert rule["shortDescription"]["text"] == "An SQL statement is built from text and run"
     assert "second argument of execute" in rule["help"]["text"]
     assert {"security", "external/cwe/cwe-089"} <= set(rule["properties"]["tags"])
-    assert all(
-        run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"]
-    )
+    assert all(run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"])
 
 
 ONE_PLACE = "function a(file) {\n  exec('convert ' + file, done)\n}\n"

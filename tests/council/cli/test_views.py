@@ -36,9 +36,7 @@ EVERYTHING = {
             "mechanism": "missing-assumption",
         }
     ],
-    "responses": [
-        {"finding_id": "X001", "status": "confirmed", "defense": "No caller does, orders/store.py:10"}
-    ],
+    "responses": [{"finding_id": "X001", "status": "confirmed", "defense": "No caller does, orders/store.py:10"}],
     "rulings": [{"challenge_id": "CH001", "ruling": "withdraw"}],
     "challenge_notes": [
         {

@@ -157,11 +157,7 @@ def test_evidence_that_is_not_there_cannot_be_voted_true() -> None:
 
 def test_published_findings_carry_no_author() -> None:
     driver, _ = run_with(panel({"api": [item()]}))
-    later = [
-        call
-        for call in driver.calls
-        if call.key.step is not Step.ANALYSIS and call.key.role is Role.CHALLENGER
-    ]
+    later = [call for call in driver.calls if call.key.step is not Step.ANALYSIS and call.key.role is Role.CHALLENGER]
     assert later and all("API Design Specialist" not in call.prompt for call in later)
 
 

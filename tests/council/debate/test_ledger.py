@@ -69,9 +69,7 @@ def test_property_final_challenges_stay_as_they_are(happened: list[tuple[str, st
 
 
 @given(events, st.integers(0, 3))
-def test_property_an_unresolved_challenge_is_never_dropped(
-    happened: list[tuple[str, str]], rounds: int
-) -> None:
+def test_property_an_unresolved_challenge_is_never_dropped(happened: list[tuple[str, str]], rounds: int) -> None:
     state = FindingState()
     for event in happened:
         happen(state, event)

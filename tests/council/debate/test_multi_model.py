@@ -21,11 +21,7 @@ def drive_models(finds: dict[str, Any], **fields: Any) -> tuple[Driver, BridgeRe
     def says(call: Call) -> object:
         if call.key.step is Step.ANALYSIS and call.key.role is Role.EXPERT:
             found = finds.get(call.key.model or "")
-            return (
-                None
-                if found is None
-                else items(*(item(f"Problem {word} {word}x", evidence=None) for word in found))
-            )
+            return None if found is None else items(*(item(f"Problem {word} {word}x", evidence=None) for word in found))
         if call.key.model in finds or call.key.step is not Step.ANALYSIS:
             return {"outputs": [], "rulings": [], "challenges": [], "responses": []}
         return None

@@ -132,9 +132,7 @@ def test_a_standard_debate_is_one_challenge_one_response_and_a_ruling() -> None:
 
 
 def test_four_findings_two_challenged_and_defended_end_confirmed() -> None:
-    found = [
-        item(f"Problem number {n} {w}", severity="MEDIUM") for n, w in enumerate("abcd xyz foo bar".split())
-    ]
+    found = [item(f"Problem number {n} {w}", severity="MEDIUM") for n, w in enumerate("abcd xyz foo bar".split())]
     both = {
         "rulings": [],
         "challenges": [*challenge("C001")["challenges"], *challenge("C002")["challenges"]],
@@ -329,9 +327,7 @@ def test_without_the_guard_a_polite_withdrawal_is_enough() -> None:
 
 
 def test_an_unanswered_challenge_is_named_in_the_disputed_list() -> None:
-    driver = drive(
-        script({**ONE_HIGH, (Step.CHALLENGE, "challenger"): challenge("C001", "is it reachable?")})
-    )
+    driver = drive(script({**ONE_HIGH, (Step.CHALLENGE, "challenger"): challenge("C001", "is it reachable?")}))
     (disputed,) = report_of(driver).disputed_outputs
     assert disputed.unresolved_challenge == "(unanswered) is it reachable?"
     assert disputed.output in report_of(driver).outputs
@@ -343,9 +339,7 @@ def test_the_challenges_of_joined_items_are_told_oldest_first() -> None:
 
     intake, ledger = Intake(task()), Ledger("C", None, log)
     debate = Debate(ledger, intake, log)
-    one, other = ledger.add(
-        map(intake.draft, (item(), item())), expert_owner("security"), agent="a", round_number=1
-    )
+    one, other = ledger.add(map(intake.draft, (item(), item())), expert_owner("security"), agent="a", round_number=1)
     debate.doubt(other, "an old doubt", 2)
     debate.doubt(one, "a newer doubt", 2)
     ledger.join(one, other)
@@ -405,9 +399,7 @@ def test_a_revision_replaces_the_given_fields_and_keeps_the_id() -> None:
             {
                 **ONE_HIGH,
                 (Step.CHALLENGE, "challenger"): challenge("C001"),
-                (Step.RESPONSE, "security"): response(
-                    "C001", "revised", "less", severity="minor", title="Less"
-                ),
+                (Step.RESPONSE, "security"): response("C001", "revised", "less", severity="minor", title="Less"),
             }
         )
     )
@@ -433,9 +425,7 @@ def test_escalation_strengthens_the_challenge_and_never_the_finding() -> None:
 
 
 def test_items_of_a_later_round_are_discovered() -> None:
-    driver = drive(
-        script({**ONE_HIGH, (Step.CHALLENGE, "integration"): items(item("A gap between two parts"))})
-    )
+    driver = drive(script({**ONE_HIGH, (Step.CHALLENGE, "integration"): items(item("A gap between two parts"))}))
     assert statuses(driver)["C002"] == "discovered"
 
 
@@ -465,17 +455,13 @@ def test_duplicates_of_one_domain_are_merged_and_named() -> None:
     driver = drive(script({(Step.ANALYSIS, "security"): twice}), intensity="quick")
     (output,) = report_of(driver).outputs
     assert (output.id, output.merged_from) == ("C002", ("C001",))
-    assert driver.named("merge") == [
-        {"kept": "C002", "discarded": "C001", "similarity": 1.0, "location": "same_lines"}
-    ]
+    assert driver.named("merge") == [{"kept": "C002", "discarded": "C001", "similarity": 1.0, "location": "same_lines"}]
 
 
 def test_a_finding_joined_with_a_gap_is_about_the_gaps_requirement() -> None:
     found = items(item(severity="CRITICAL"), item(type="compliance-gap", requirement_id="R-7"))
     requirement = {"id": "R-7", "text": "Queries are bound", "level": "MUST"}
-    driver = drive(
-        script({(Step.ANALYSIS, "security"): found}), task_type="audit", requirements=[requirement]
-    )
+    driver = drive(script({(Step.ANALYSIS, "security"): found}), task_type="audit", requirements=[requirement])
     (output,) = report_of(driver).outputs
     assert (output.id, output.type, output.requirement_id) == ("C001", "compliance-gap", "R-7")
     assert not any("Gap: R-7" in call.prompt for call in driver.calls)
@@ -503,9 +489,7 @@ def test_a_signal_brings_in_an_expert_who_sees_the_trigger_and_nothing_else() ->
     driver = drive(
         script(
             {
-                (Step.ANALYSIS, "security"): items(
-                    item("Trigger matter"), item("Another subject"), signals=[signal]
-                ),
+                (Step.ANALYSIS, "security"): items(item("Trigger matter"), item("Another subject"), signals=[signal]),
                 (Step.CHALLENGE, "database"): items(item("An index is missing")),
             }
         )
@@ -689,9 +673,7 @@ def test_a_skip_reason_holds_the_first_five_hundred_characters_and_a_mark() -> N
 
 def test_unreadable_json_is_asked_for_once_more() -> None:
     driver = drive(
-        script(
-            {(Step.ANALYSIS, "security"): lambda call: "sure!" if call.key.attempt == 1 else items(item())}
-        )
+        script({(Step.ANALYSIS, "security"): lambda call: "sure!" if call.key.attempt == 1 else items(item())})
     )
     repair = next(call for call in driver.calls if call.key.attempt == 2)
     assert repair.key.agent == "security"
@@ -810,9 +792,7 @@ def test_a_large_debate_is_summarised_with_the_note_and_recorded() -> None:
     call = next(one for one in driver.calls if str(one.key) == "claude/2/challenge/challenger")
     assert NOTE in call.prompt
     assert driver.named("context_reduced")[0]["level"] >= 1
-    assert report_of(driver).prompt_size_chars_r2 == max(
-        len(one.prompt) for one in driver.calls if one.key.round == 2
-    )
+    assert report_of(driver).prompt_size_chars_r2 == max(len(one.prompt) for one in driver.calls if one.key.round == 2)
 
 
 def test_shards_go_out_as_one_call_each_and_are_answered_together() -> None:
@@ -829,9 +809,7 @@ def test_shards_go_out_as_one_call_each_and_are_answered_together() -> None:
             ]
         }
 
-    driver = drive(
-        script({(Step.ANALYSIS, "security"): items(*found), (Step.CHALLENGE, "challenger"): challenger})
-    )
+    driver = drive(script({(Step.ANALYSIS, "security"): items(*found), (Step.CHALLENGE, "challenger"): challenger}))
     assert len({key.shard for key in answered}) > 1
     assert len(driver.named("challenge")) == 50
     assert not [output for output in report_of(driver).outputs if output.unchallenged is True]
@@ -903,9 +881,7 @@ any_reply = st.one_of(
 def test_property_every_item_ever_raised_is_reported_merged_or_withdrawn_with_a_reason(
     data: st.DataObject, intensity: str
 ) -> None:
-    driver = drive(
-        lambda call: data.draw(any_reply), files=FILES, intensity=intensity, domains=["security", "testing"]
-    )
+    driver = drive(lambda call: data.draw(any_reply), files=FILES, intensity=intensity, domains=["security", "testing"])
     report = report_of(driver)
     raised = {one["id"] for one in driver.named("output")}
     if report.status is Status.SKIPPED:
@@ -940,9 +916,7 @@ def random_reply(chance: random.Random) -> object:
             )
             for _ in range(chance.randrange(3))
         ],
-        "challenges": challenge(chance.choice(["C001", "C002", "C9"]), chance.choice(["why", HERE]))[
-            "challenges"
-        ],
+        "challenges": challenge(chance.choice(["C001", "C002", "C9"]), chance.choice(["why", HERE]))["challenges"],
         "rulings": ruling(chance.choice(["withdraw", "maintain", "escalate"]))["rulings"],
         "responses": response(
             chance.choice(["C001", "C002"]),
@@ -992,9 +966,7 @@ def test_a_failed_call_names_its_class_in_the_log() -> None:
 
 
 def test_ids_do_not_depend_on_who_answers_first() -> None:
-    says = script(
-        {(Step.ANALYSIS, name): items(item(f"Of {name}")) for name in ("security", "api", "challenger")}
-    )
+    says = script({(Step.ANALYSIS, name): items(item(f"Of {name}")) for name in ("security", "api", "challenger")})
     orders = set()
     for order in permutations(range(4)):
         run = RoundsRun(seat(), task(domains=["security", "api"], intensity="quick"), surroundings())

@@ -26,9 +26,7 @@ WORDS = "order query cache user input token session index lock retry page limit"
 # A basis that many texts share, with words taken out and added, so that overlaps lie around the thresholds.
 texts = st.one_of(
     st.lists(st.sampled_from(WORDS), max_size=7),
-    st.lists(st.sampled_from(WORDS), max_size=4).map(
-        lambda left_out: [w for w in WORDS if w not in left_out]
-    ),
+    st.lists(st.sampled_from(WORDS), max_size=4).map(lambda left_out: [w for w in WORDS if w not in left_out]),
 ).map(" ".join)
 references = st.builds(
     lambda name, line, length: FileReference(name, line, line + length) if line else FileReference(name),
@@ -44,9 +42,7 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
     return [
         Candidate(
             id=f"C{number:03d}",
-            type=draw(
-                st.sampled_from([OutputType.FINDING, OutputType.COMPLIANCE_GAP, OutputType.OBSERVATION])
-            ),
+            type=draw(st.sampled_from([OutputType.FINDING, OutputType.COMPLIANCE_GAP, OutputType.OBSERVATION])),
             severity=draw(st.sampled_from([None, *Severity])),
             domain=draw(st.sampled_from(["security", "api"])),
             wording=Wording(tokens(draw(texts)), tokens(draw(texts))),
@@ -62,9 +58,7 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 def by_every_pair(given_ones: Sequence[Candidate], *, same_domain: bool) -> list[tuple[str, ...]]:
     groups: list[list[Candidate]] = []
     for candidate in sorted(given_ones, key=by_severity_then_id):
-        home = next(
-            (group for group in groups if matches(group[0], candidate, same_domain=same_domain)), None
-        )
+        home = next((group for group in groups if matches(group[0], candidate, same_domain=same_domain)), None)
         if home is None:
             groups.append([candidate])
         else:
@@ -142,9 +136,7 @@ ANALYSER = output(
 
 
 def test_a_model_and_an_analyser_about_one_place_and_weakness_are_one_finding() -> None:
-    model = output(
-        "User input reaches the database", "SQL injection: name is pasted into the text.", "store.go:76-78"
-    )
+    model = output("User input reaches the database", "SQL injection: name is pasted into the text.", "store.go:76-78")
 
     assert are_joined(model, ANALYSER)
     assert [len(one.ids) for one in join([model, ANALYSER])] == [2]

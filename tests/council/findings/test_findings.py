@@ -136,9 +136,7 @@ def test_evidence_counts_only_where_it_can_be_found(evidence: str, outcome: str,
 def test_a_long_run_of_characters_is_walked_once() -> None:
     # Walked once for each of its characters, this would take longer than the whole suite.
     wall = "-" * 400_000
-    assert check_evidence(f"{wall} {wall}a://b a.py:4", Tree.of({"a.py": CODE})).anchor == Anchor(
-        "a.py", (4, 4)
-    )
+    assert check_evidence(f"{wall} {wall}a://b a.py:4", Tree.of({"a.py": CODE})).anchor == Anchor("a.py", (4, 4))
 
 
 def test_a_cluster_is_known_by_the_place_most_members_name() -> None:

@@ -108,9 +108,7 @@ def test_every_prompt_file_is_read_and_has_no_stray_slot(path: Path) -> None:
     assert template(path.stem).text.strip()
 
 
-@pytest.mark.parametrize(
-    "name", ["analysis_expert", "analysis_challenger", "analysis_integration", "late_expert"]
-)
+@pytest.mark.parametrize("name", ["analysis_expert", "analysis_challenger", "analysis_integration", "late_expert"])
 def test_prompts_that_ask_for_items_say_that_an_empty_list_is_an_answer(name: str) -> None:
     assert "{output_contract}" in template(name).text
     assert '`"outputs": []`' in template("output_contract").text
@@ -170,9 +168,7 @@ def test_what_an_agent_says_reaches_the_others_only_fenced(injection: str) -> No
                     }
                 ]
             }
-        return (
-            items() if call.key.step in (Step.ANALYSIS, Step.CHALLENGE) else {"responses": [], "rulings": []}
-        )
+        return items() if call.key.step in (Step.ANALYSIS, Step.CHALLENGE) else {"responses": [], "rulings": []}
 
     driver = drive(script, context_summary=injection)
     needle = injection.split("\n")[0][:30]
@@ -199,9 +195,7 @@ def test_no_two_calls_share_a_marker_and_a_resumed_run_has_the_same() -> None:
         return [call.prompt for call in drive(one_finding, domains=["security", "api"]).calls]
 
     first, again = prompts(), prompts()
-    markers = {
-        line.split()[4] for prompt in first for line in prompt.split("\n") if line.startswith("<<< begin")
-    }
+    markers = {line.split()[4] for prompt in first for line in prompt.split("\n") if line.startswith("<<< begin")}
     with_fence = [prompt for prompt in first if "<<< begin" in prompt]
     assert first == again
     assert len(markers) == len(with_fence)

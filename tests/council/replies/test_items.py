@@ -104,9 +104,7 @@ def test_other_names_for_fields_are_understood() -> None:
 
 
 def test_a_proposal_has_every_field_of_its_kind() -> None:
-    entry = item(
-        type="proposal", proposal={"tradeoffs": ["slow", 7], "maturity": "Seed", "proposal_type": "magic"}
-    )
+    entry = item(type="proposal", proposal={"tradeoffs": ["slow", 7], "maturity": "Seed", "proposal_type": "magic"})
     proposal = draft(entry, task_type="planning", mode="design").proposal
     assert proposal is not None
     assert (proposal["tradeoffs"], proposal["maturity"], proposal["proposal_type"]) == (
@@ -127,9 +125,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=8,
 )
-names = st.sampled_from(
-    "type severity description evidence action location requirement_id met proposal".split()
-)
+names = st.sampled_from("type severity description evidence action location requirement_id met proposal".split())
 
 
 @given(st.text(min_size=1, max_size=20), st.dictionaries(names, json_values, max_size=6))

@@ -50,17 +50,13 @@ def _opened(work: Work, open_envelope: object) -> object:
 
 @ends
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_reply_twice_as_long_is_twice_the_work(
-    monkeypatch: pytest.MonkeyPatch, piece: str, end: str
-) -> None:
+def test_a_reply_twice_as_long_is_twice_the_work(monkeypatch: pytest.MonkeyPatch, piece: str, end: str) -> None:
     assert growth(lambda size: work_of_reply(monkeypatch, piece * size + end), SIZE) < MOST_GROWTH
 
 
 @ends
 @pytest.mark.parametrize("piece", PIECES)
-def test_evidence_twice_as_long_is_twice_the_work(
-    monkeypatch: pytest.MonkeyPatch, piece: str, end: str
-) -> None:
+def test_evidence_twice_as_long_is_twice_the_work(monkeypatch: pytest.MonkeyPatch, piece: str, end: str) -> None:
     def count(size: int) -> int:
         work = Work()
         with monkeypatch.context() as patched:

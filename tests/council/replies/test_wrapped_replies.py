@@ -55,9 +55,7 @@ def entries(reply: str) -> list[dict[str, Any]] | None:
 
 @settings(max_examples=300)
 @given(items, wrappers)
-def test_a_council_reads_the_same_items_whatever_is_around_them(
-    found: list[dict[str, Any]], names: list[str]
-) -> None:
+def test_a_council_reads_the_same_items_whatever_is_around_them(found: list[dict[str, Any]], names: list[str]) -> None:
     reply = wrapped(json.dumps({"outputs": found}, ensure_ascii=False, indent=1), names)
 
     assert entries(reply) == found
@@ -77,9 +75,7 @@ def test_a_wrapped_reply_cut_anywhere_never_gains_or_changes_an_item(
 
 @settings(max_examples=300)
 @given(items, wrappers)
-def test_a_flow_reads_the_same_answer_whatever_is_around_it(
-    found: list[dict[str, Any]], names: list[str]
-) -> None:
+def test_a_flow_reads_the_same_answer_whatever_is_around_it(found: list[dict[str, Any]], names: list[str]) -> None:
     text = wrapped(json.dumps({"outputs": found}, ensure_ascii=False, indent=1), names)
 
     assert next(iter(json_candidates(text)), None) == {"outputs": found}

@@ -177,9 +177,7 @@ def test_disputed_findings_show_both_positions_in_the_file() -> None:
 
 
 def test_unknown_cost_is_said_to_be_unknown() -> None:
-    report = (
-        Council(TWO, lambda call: items(item()) if call.key.step is Step.ANALYSIS else items()).drive().report
-    )
+    report = Council(TWO, lambda call: items(item()) if call.key.step is Step.ANALYSIS else items()).drive().report
     assert "unknown / unknown | unknown" in render_markdown(report)
     assert msgspec.json.decode(msgspec.json.encode(report.usage))["cost_usd"] is None
 

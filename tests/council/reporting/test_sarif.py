@@ -50,9 +50,7 @@ def finding(number: int = 1, **fields: Any) -> SarifFinding:
 @cache
 def published() -> jsonschema.Draft4Validator | None:
     """The schema as OASIS published it, from the npm package that carries it; None where that is not installed."""
-    found = (
-        peer_clis.FOLDER.parent / "@microsoft" / "jest-sarif" / "lib" / "schemas" / "sarif-2.1.0-rtm.5.json"
-    )
+    found = peer_clis.FOLDER.parent / "@microsoft" / "jest-sarif" / "lib" / "schemas" / "sarif-2.1.0-rtm.5.json"
     if not found.exists():
         return None
     return jsonschema.Draft4Validator(json.loads(found.read_text(encoding="utf-8")))
@@ -81,9 +79,7 @@ def test_the_published_schema_accepts_what_we_write_and_nothing_else() -> None:
     standard = published()
     if standard is None:
         pytest.skip("the npm package with the published SARIF schema is not installed (make .venv/peers)")
-    log = json.loads(
-        json.dumps(to_sarif([finding(1), finding(2, related=(Anchor("b.py", (1, 2)),))], RUN).log)
-    )
+    log = json.loads(json.dumps(to_sarif([finding(1), finding(2, related=(Anchor("b.py", (1, 2)),))], RUN).log))
     assert list(standard.iter_errors(log)) == []
     log["runs"][0]["results"][0]["level"] = "fatal"
     assert [error.validator for error in standard.iter_errors(log)] == ["enum"]
@@ -131,9 +127,7 @@ def test_related_places_are_written_once_each() -> None:
 
 
 def test_names_that_are_no_uri_by_themselves_are_written_as_one() -> None:
-    strange = finding(
-        location=Anchor("src/ä b#?%[1].py", (2, 7)), severity=Severity.INFO, domains=("no such",)
-    )
+    strange = finding(location=Anchor("src/ä b#?%[1].py", (2, 7)), severity=Severity.INFO, domains=("no such",))
     (result,) = valid(to_sarif([strange], RUN).log)["runs"][0]["results"]
     location = result["locations"][0]["physicalLocation"]
     assert location["artifactLocation"]["uri"] == "src/%C3%A4%20b%23%3F%25%5B1%5D.py"
@@ -186,14 +180,10 @@ UNUSUAL = (
 
 
 @pytest.mark.parametrize("path", UNUSUAL)
-@pytest.mark.parametrize(
-    "written", ["{}:2", "see {}:2-2, there", "`{}:2` `value = read()`", "{}:2 `value = read()`"]
-)
+@pytest.mark.parametrize("written", ["{}:2", "see {}:2-2, there", "`{}:2` `value = read()`", "{}:2 `value = read()`"])
 def test_an_unusual_path_survives_from_the_reply_to_the_report_to_sarif(path: str, written: str) -> None:
     files = {path: "import io\nvalue = read()\n", "other.py": "x = 1\n"}
-    council = Council(
-        {"claude": ready("claude")}, finds("Reads it", evidence=written.format(path)), files=files
-    )
+    council = Council({"claude": ready("claude")}, finds("Reads it", evidence=written.format(path)), files=files)
     report = council.drive().report
 
     (entry,) = report.findings()

@@ -63,9 +63,7 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "key", sorted({*_RUNTIME_KEYS, *(key for keys in _OWN_KEYS.values() for key in keys)})
-)
+@pytest.mark.parametrize("key", sorted({*_RUNTIME_KEYS, *(key for keys in _OWN_KEYS.values() for key in keys)}))
 def test_every_key_of_an_untrusted_file_is_ignored_unless_it_can_do_no_harm(key: str) -> None:
     name = next((name for name, keys in _OWN_KEYS.items() if key in keys), "opencode")
     value = ["a/b"] if key in ("models", "tools", "extra_args") else True if key == "enabled" else "a/b"
@@ -73,9 +71,7 @@ def test_every_key_of_an_untrusted_file_is_ignored_unless_it_can_do_no_harm(key:
     safe = without_untrusted(told)
 
     harmless = {"enabled", "on_missing", "debate_merged", "tools"}
-    assert bool([one for one in safe.warnings if one.startswith("untrusted_setting_ignored:")]) == (
-        key not in harmless
-    )
+    assert bool([one for one in safe.warnings if one.startswith("untrusted_setting_ignored:")]) == (key not in harmless)
     assert key in harmless or all(entry == RuntimeSettings() for entry in safe.runtimes.values()), (
         "an untrusted value was kept"
     )
@@ -133,9 +129,7 @@ def test_names_that_providers_use_are_taken(runtime: str, name: str) -> None:
         ({"bridges": {"codex": {"model": 5}}}, "model_not_a_string:codex"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_warned_about_and_replaced(
-    document: dict[str, object], warning: str
-) -> None:
+def test_a_value_that_cannot_be_used_is_warned_about_and_replaced(document: dict[str, object], warning: str) -> None:
     read = settings(**document)
     assert warning in read.warnings
     assert (read.max_concurrency, read.withdrawal_guard, read.coordinator) == (8, True, None)
@@ -154,9 +148,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=10,
 )
-keys = st.sampled_from(
-    ["bridges", "ttl_hours", "updated", "reasoning_level", "_x", "codex", "opencode", "models"]
-)
+keys = st.sampled_from(["bridges", "ttl_hours", "updated", "reasoning_level", "_x", "codex", "opencode", "models"])
 
 
 @given(st.one_of(st.text(max_size=80), st.dictionaries(keys, json_values, max_size=5).map(json.dumps)))

@@ -45,9 +45,7 @@ def report(title: str = "t") -> object:
 
 
 def names(project: Path) -> list[str]:
-    return sorted(
-        path.relative_to(project).as_posix() for path in (project / ".outputs").rglob("*") if path.is_file()
-    )
+    return sorted(path.relative_to(project).as_posix() for path in (project / ".outputs").rglob("*") if path.is_file())
 
 
 def test_names_say_who_and_when_and_which_run(tmp_path: Path) -> None:
@@ -100,9 +98,7 @@ def test_a_resumed_run_leaves_the_log_of_a_run_alone_whose_name_begins_like_its_
 
 def test_every_line_has_its_event_time_and_number_and_no_secret(tmp_path: Path) -> None:
     outputs = folder(tmp_path)
-    outputs.write_event(
-        SeatEvent("claude", "agent_failed", {"reason": "sk-very-secret was refused", "round": 1})
-    )
+    outputs.write_event(SeatEvent("claude", "agent_failed", {"reason": "sk-very-secret was refused", "round": 1}))
 
     line = json.loads((tmp_path / ".outputs/bridges/claude-20261115-101502-k3v9qa.jsonl").read_text())
     assert line == {
@@ -156,9 +152,7 @@ def test_the_summary_names_its_files_and_cannot_be_broken_out_of(tmp_path: Path)
 
 
 def test_the_summary_shows_what_preflight_found_out() -> None:
-    preflight = [
-        {"step": "auth_check", "result": "failed", "connection": "cli", "detail": "not_authenticated"}
-    ]
+    preflight = [{"step": "auth_check", "result": "failed", "connection": "cli", "detail": "not_authenticated"}]
     text = render_seat(report(), preflight, timestamp="2026-11-15T10:15:02.123Z")  # type: ignore[arg-type]
 
     assert "| auth\\_check | failed | cli, not\\_authenticated |" in text
@@ -184,9 +178,7 @@ def test_half_characters_do_not_stop_the_log(tmp_path: Path) -> None:
         ({}, "x", "x"),
     ],
 )
-def test_values_of_keys_tokens_and_passwords_are_masked(
-    environment: dict[str, str], text: str, expected: str
-) -> None:
+def test_values_of_keys_tokens_and_passwords_are_masked(environment: dict[str, str], text: str, expected: str) -> None:
     assert Mask(environment)(text) == expected
 
 

@@ -123,9 +123,7 @@ def test_a_cancelled_call_takes_its_program_with_it(tmp_path: Path) -> None:
 
     async def cancel_when_started() -> None:
         async with CallRunner() as carrier, anyio.create_task_group() as tasks:
-            tasks.start_soon(
-                carrier.carry, connection, Call(KEY, "hello", 600, Answer.ITEMS, ask.profile), ask
-            )
+            tasks.start_soon(carrier.carry, connection, Call(KEY, "hello", 600, Answer.ITEMS, ask.profile), ask)
             pids.append(int(await anyio.to_thread.run_sync(mark.read_text)))
             tasks.cancel_scope.cancel()
 

@@ -78,9 +78,7 @@ def answer_for(call: Call) -> str:
 
 
 def council(*bridges: str, task: BridgeInput = TASK, **plan: Any) -> CouncilRun:
-    return CouncilRun(
-        CouncilPlan(task, bridges, dt.date(2026, 11, 15), **plan), RunInputs(load_registry(), b"s" * 32)
-    )
+    return CouncilRun(CouncilPlan(task, bridges, dt.date(2026, 11, 15), **plan), RunInputs(load_registry(), b"s" * 32))
 
 
 def run(
@@ -142,9 +140,7 @@ def test_every_live_seat_is_heard_of_while_its_model_is_silent(monkeypatch: pyte
 
 def test_a_council_of_two_ends_in_one_report() -> None:
     watcher = Watcher()
-    ending = run(
-        council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), Means(RunLog(observer=watcher))
-    )
+    ending = run(council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), Means(RunLog(observer=watcher)))
 
     report = report_of(ending)
     assert report.bridges_available == ("claude", "codex")
@@ -157,18 +153,14 @@ def test_a_council_of_two_ends_in_one_report() -> None:
 def test_every_prefix_of_a_journal_leads_to_the_same_report_and_no_finished_call_is_made_again() -> None:
     clock = ManualClock()
     whole = MemoryJournal()
-    first = report_of(
-        run(council("claude"), ScriptedSeats(scripts("claude")), Means(journal=whole, clock=clock))
-    )
+    first = report_of(run(council("claude"), ScriptedSeats(scripts("claude")), Means(journal=whole, clock=clock)))
     finished = {happened.key for happened in whole.recorded if isinstance(happened, Reply | CallFailed)}
     assert len(finished) >= 4
 
     for length in range(1, len(whole.recorded) + 1):
         known = whole.recorded[:length]
         journal = MemoryJournal(known)
-        again = report_of(
-            run(council("claude"), ScriptedSeats(scripts("claude")), Means(journal=journal, clock=clock))
-        )
+        again = report_of(run(council("claude"), ScriptedSeats(scripts("claude")), Means(journal=journal, clock=clock)))
 
         assert again == first
         done = {happened.key for happened in known if isinstance(happened, Reply | CallFailed)}
@@ -234,9 +226,7 @@ class CountingRuntime(InProcess):
 
 def test_a_seat_makes_no_more_calls_at_once_than_it_may() -> None:
     counting = CountingRuntime()
-    task = BridgeInput(
-        session_id="a", scope="x", task_description="y", domains=tuple(f"d{n}" for n in range(9))
-    )
+    task = BridgeInput(session_id="a", scope="x", task_description="y", domains=tuple(f"d{n}" for n in range(9)))
 
     run(council("claude", task=task), ScriptedSeats({"claude": counting}), Means(max_concurrency=3))
 
@@ -449,10 +439,7 @@ class HostAnswers:
 
     def answers(self, outstanding: Sequence[Call]) -> Sequence[Result]:
         found = [call for call in outstanding if str(call.key) in self.answered]
-        return [
-            Reply(key=call.key, text=self.answered[str(call.key)], at="2026-11-15T10:15:03.000Z")
-            for call in found
-        ]
+        return [Reply(key=call.key, text=self.answered[str(call.key)], at="2026-11-15T10:15:03.000Z") for call in found]
 
 
 def host_seats() -> ScriptedSeats:
@@ -549,9 +536,7 @@ def test_a_bridge_without_a_usable_reply_can_be_seated_again() -> None:
 
     wishes = [Retried(seat="codex", at="2026-11-15T11:00:00.000Z")]
     means = Means(journal=MemoryJournal(journal.recorded))
-    report = report_of(
-        run(council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), means, wishes)
-    )
+    report = report_of(run(council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), means, wishes))
 
     assert report.bridges_available == ("claude", "codex")
 
@@ -594,9 +579,7 @@ def read_log(project: Path, bridge: str) -> list[dict[str, Any]]:
 
 
 def test_secrets_in_what_a_program_says_reach_neither_report_nor_log(tmp_path: Path) -> None:
-    refused = RuntimeRefusal(
-        ErrorClass.OTHER, "bad key sk-very-secret-value", detail="stderr: sk-very-secret-value"
-    )
+    refused = RuntimeRefusal(ErrorClass.OTHER, "bad key sk-very-secret-value", detail="stderr: sk-very-secret-value")
     outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
     means = Means(RunLog(outputs), mask=lambda text: text.replace("sk-very-secret-value", "[masked]"))
 

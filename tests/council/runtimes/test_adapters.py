@@ -387,15 +387,9 @@ def test_a_run_that_was_ended_is_never_an_answer(
 
 
 @pytest.mark.parametrize("name", CLIS)
-@pytest.mark.parametrize(
-    "printed", [b"", b"   \n", b"\xff\xfe\x00", b"{", b"[]\n", b'{"type": 7}\n', b"\x1b[31mhi"]
-)
-def test_garbage_is_refused_and_never_crashes(
-    locate: Callable[..., CliConnection], name: str, printed: bytes
-) -> None:
-    result = CommandResult(
-        ("x",), Ended.EXITED, 0, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed, stderr=printed
-    )
+@pytest.mark.parametrize("printed", [b"", b"   \n", b"\xff\xfe\x00", b"{", b"[]\n", b'{"type": 7}\n', b"\x1b[31mhi"])
+def test_garbage_is_refused_and_never_crashes(locate: Callable[..., CliConnection], name: str, printed: bytes) -> None:
+    result = CommandResult(("x",), Ended.EXITED, 0, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed, stderr=printed)
     outcome = locate(name).read(ASK, result)
 
     assert isinstance(outcome, RuntimeRefusal)
@@ -591,9 +585,7 @@ def test_ten_megabytes_of_reply_are_taken() -> None:
 
 
 def opencode_server() -> OpencodeServer:
-    return OpencodeServer(
-        "http://127.0.0.1:4096", "secret", HttpReply(200, '{"healthy": true, "version": "1.18.33"}')
-    )
+    return OpencodeServer("http://127.0.0.1:4096", "secret", HttpReply(200, '{"healthy": true, "version": "1.18.33"}'))
 
 
 @pytest.mark.parametrize("port", ["", "0", "65536", "-1", "4096x", "\u00b2"])
@@ -707,9 +699,7 @@ def test_a_link_opens_nothing_but_settings_of_the_program_itself(
 
 
 @pytest.mark.parametrize("name", CLIS)
-def test_what_nothing_can_confine_is_asked_without_its_tools(
-    machine: StandIn, stand_in: StandIn, name: str
-) -> None:
+def test_what_nothing_can_confine_is_asked_without_its_tools(machine: StandIn, stand_in: StandIn, name: str) -> None:
     here = machine({name: stand_in(name)}, confined_by=None)
     seat = CLIS[name].locate(SeatSetup(name, environment=here.environment), here)
     assert isinstance(seat, CliConnection)
@@ -722,9 +712,7 @@ def test_what_nothing_can_confine_is_asked_without_its_tools(
         "claude": lambda: asked.argv[asked.argv.index("--tools") + 1] == "",
         "codex": lambda: "features.shell_tool=false" in asked.argv,
         "gemini": lambda: "plan" in asked.argv,
-        "opencode": lambda: (
-            json.loads((asked.env or {})["OPENCODE_CONFIG_CONTENT"])["permission"] == {"*": "deny"}
-        ),
+        "opencode": lambda: json.loads((asked.env or {})["OPENCODE_CONFIG_CONTENT"])["permission"] == {"*": "deny"},
     }
     assert off[name]()
 

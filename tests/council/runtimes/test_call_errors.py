@@ -76,9 +76,7 @@ def test_the_whole_of_stderr_goes_into_the_log_up_to_64_kilobytes_and_masked() -
     call = Call(key, "look", 90, Answer.ITEMS, CapabilityProfile.INSPECT)
     refused = RuntimeRefusal(ErrorClass.OTHER, "no: s3cret", detail="s3cret " + "x" * 100_000)
 
-    failed = as_result(
-        call, refused, at="now", duration_seconds=1.5, mask=lambda text: text.replace("s3cret", "***")
-    )
+    failed = as_result(call, refused, at="now", duration_seconds=1.5, mask=lambda text: text.replace("s3cret", "***"))
 
     assert isinstance(failed, CallFailed)
     assert failed.reason == "cli_error: no: ***"

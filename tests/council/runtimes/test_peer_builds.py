@@ -36,9 +36,7 @@ def test_a_peer_that_needs_no_build_is_there(installed: Path) -> None:
     assert peer_clis.executable("gemini") == installed / "gemini"
 
 
-def test_a_peer_that_was_not_installed_is_skipped_for_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_was_not_installed_is_skipped_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_clis, "FOLDER", tmp_path / ".bin")
     with pytest.raises(pytest.skip.Exception, match="codex is not installed"):
         peer_clis.link_programs(tmp_path / "bin", ("codex",))

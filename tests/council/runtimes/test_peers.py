@@ -70,9 +70,7 @@ class Peer:
         return check_seat(find_runtime(self.cli), self.setup, TASK, self.machine, Wishes())
 
     def connect(self) -> Connection:
-        wanted = next(
-            one for one in find_runtime(self.cli).connections if one.__name__ == f"{self.cli.title()}Cli"
-        )
+        wanted = next(one for one in find_runtime(self.cli).connections if one.__name__ == f"{self.cli.title()}Cli")
         located = wanted.locate(self.setup, self.machine)
         assert isinstance(located, Connection), located
         return located
@@ -100,15 +98,11 @@ def carry(connection: Connection, ask: RuntimeRequest) -> CallOutcome:
 
 
 @pytest.fixture
-def peer(
-    tmp_path: Path, server: ModelServer, programs: Callable[[str], Path]
-) -> Iterator[Callable[..., Peer]]:
+def peer(tmp_path: Path, server: ModelServer, programs: Callable[[str], Path]) -> Iterator[Callable[..., Peer]]:
     """Furnish a CLI for a scenario; afterwards nothing of it may be left running."""
 
     def furnish(cli: str, scenario: str = "ok", settings: RuntimeSettings | None = None) -> Peer:
-        home = peer_clis.furnish(
-            tmp_path, lambda _: server.base_url(scenario), (cli,), programs=programs(cli)
-        )
+        home = peer_clis.furnish(tmp_path, lambda _: server.base_url(scenario), (cli,), programs=programs(cli))
         return Peer(cli, home, settings)
 
     yield furnish
@@ -142,9 +136,7 @@ def test_preflight_seats_a_furnished_cli_with_its_version_and_spends_nothing(
 
 
 @every_cli
-def test_preflight_sees_that_nobody_is_logged_in(
-    tmp_path: Path, programs: Callable[[str], Path], cli: str
-) -> None:
+def test_preflight_sees_that_nobody_is_logged_in(tmp_path: Path, programs: Callable[[str], Path], cli: str) -> None:
     bare = peer_clis.furnish(tmp_path, lambda _: "http://127.0.0.1:9", (), programs=programs(cli))
     outcome = Peer(cli, bare).check()
 
@@ -191,9 +183,7 @@ def turn_of(answered: RuntimeAnswer) -> int:
     ],
 )
 @every_cli
-def test_a_refusal_is_recognised(
-    peer: Callable[..., Peer], cli: str, scenario: str, expected: ErrorClass
-) -> None:
+def test_a_refusal_is_recognised(peer: Callable[..., Peer], cli: str, scenario: str, expected: ErrorClass) -> None:
     outcome = peer(cli, scenario).ask("Say hello")
 
     assert isinstance(outcome, RuntimeRefusal), outcome
@@ -307,9 +297,7 @@ def test_tools_read_the_private_copy_and_nothing_else(
     with ModelServer(script=ask_for_it) as server:
         home = peer_clis.furnish(tmp_path, lambda _: server.base_url(), (cli,), programs=programs(cli))
         seat = Peer(cli, home)
-        login = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}[
-            cli
-        ]
+        login = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}[cli]
         hidden = [
             home.home / ".ssh" / "id_rsa",
             tmp_path / "original" / "a.py",
@@ -357,13 +345,9 @@ def plant_traps(tree: Path, evil_url: str, mark: Path) -> None:
 
 
 @pytest.fixture
-def opencode_server(
-    tmp_path: Path, server: ModelServer, programs: Callable[[str], Path]
-) -> Iterator[dict[str, str]]:
+def opencode_server(tmp_path: Path, server: ModelServer, programs: Callable[[str], Path]) -> Iterator[dict[str, str]]:
     """A real `opencode serve` with a password; yields the environment a user would have."""
-    home = peer_clis.furnish(
-        tmp_path, lambda _: server.base_url(), ("opencode",), programs=programs("opencode")
-    )
+    home = peer_clis.furnish(tmp_path, lambda _: server.base_url(), ("opencode",), programs=programs("opencode"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -414,7 +398,4 @@ def test_a_running_opencode_server_is_used_with_a_session_per_role(
     barred = stranger.barrier(Machine(without))
     assert barred is not None
     assert (barred.status, barred.reason) == (Status.HALTED, "not_authenticated")
-    assert (
-        httpx.get(f"http://127.0.0.1:{without['OPENCODE_PORT']}/global/health", trust_env=False).status_code
-        == 401
-    )
+    assert httpx.get(f"http://127.0.0.1:{without['OPENCODE_PORT']}/global/health", trust_env=False).status_code == 401

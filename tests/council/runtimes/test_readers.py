@@ -77,18 +77,14 @@ def test_a_line_separator_inside_an_event_does_not_break_its_envelope() -> None:
 
 
 def test_codex_code_2_is_a_wrong_command_line_whatever_it_says() -> None:
-    outcome = read_codex(
-        ran(2, complained="error: a value is required for '--model <MODEL>' but none was given")
-    )
+    outcome = read_codex(ran(2, complained="error: a value is required for '--model <MODEL>' but none was given"))
 
     assert isinstance(outcome, RuntimeRefusal)
     assert outcome.error_class is ErrorClass.BAD_USAGE
 
 
 def error_object(message: str, code: int) -> str:
-    return json.dumps(
-        {"session_id": "s", "error": {"type": "Error", "message": message, "code": code}}, indent=2
-    )
+    return json.dumps({"session_id": "s", "error": {"type": "Error", "message": message, "code": code}}, indent=2)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +112,7 @@ CUT = "Model stream ended without a finish reason."
 EMPTY = "The model returned an empty response with no text or thoughts."
 
 
-@pytest.mark.parametrize(
-    ("code", "said", "expected"), [(1, CUT, ErrorClass.MALFORMED), (0, EMPTY, ErrorClass.EMPTY)]
-)
+@pytest.mark.parametrize(("code", "said", "expected"), [(1, CUT, ErrorClass.MALFORMED), (0, EMPTY, ErrorClass.EMPTY)])
 def test_gemini_may_say_in_an_event_why_its_stream_failed(code: int, said: str, expected: ErrorClass) -> None:
     printed = lines(
         {"type": "init", "session_id": "s"},

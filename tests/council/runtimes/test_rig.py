@@ -135,9 +135,7 @@ def test_words_a_remote_makes_up_are_normalised_cut_and_writable() -> None:
     entry = {"title": "One", "domain": " Data_Integrity\n", "agent": "a\ud800" + "x" * 500}
     covered = ["Security", "security", 7, "\ud800"]
     report = read(
-        answer(
-            {"outputs": [entry], "domains_covered": covered, "model_family": "\udfff", "runtime": "r\n\ud800"}
-        )
+        answer({"outputs": [entry], "domains_covered": covered, "model_family": "\udfff", "runtime": "r\n\ud800"})
     )
 
     assert report.outputs[0].domain == "data-integrity"

@@ -82,18 +82,14 @@ def examined() -> Examined:
 
 
 def test_real_analysers_find_real_mistakes(examined: Examined) -> None:
-    found = {
-        (output.agent, output.severity, (output.evidence or "").split()[0]) for output in examined.outputs
-    }
+    found = {(output.agent, output.severity, (output.evidence or "").split()[0]) for output in examined.outputs}
 
     assert ("ast-grep", Severity.HIGH, "src/orders.py:6") in found
     assert ("ruff", Severity.HIGH, "src/orders.py:10") in found
     assert ("ruff", Severity.HIGH, "src/orders.py:11") in found
     assert ("ruff", Severity.MEDIUM, "src/orders.py:5") in found
     assert ("secrets", Severity.HIGH, "src/config.py:1") in found
-    assert {"ruff", "ast-grep", "oxlint", "lizard", "hadolint", "zizmor", "secrets"} <= set(
-        examined.analysers
-    )
+    assert {"ruff", "ast-grep", "oxlint", "lizard", "hadolint", "zizmor", "secrets"} <= set(examined.analysers)
     assert examined.failure is None
 
 
@@ -127,9 +123,7 @@ def test_a_secret_is_named_by_its_place_and_not_repeated(examined: Examined) -> 
 
 
 def test_a_clean_tree_has_no_findings() -> None:
-    examined = look(
-        {"src/fine.py": '"""Fine."""\n\n\ndef add(one: int, other: int) -> int:\n    return one + other\n'}
-    )
+    examined = look({"src/fine.py": '"""Fine."""\n\n\ndef add(one: int, other: int) -> int:\n    return one + other\n'})
 
     assert (examined.outputs, examined.failure) == ((), None)
 
@@ -158,9 +152,7 @@ def test_a_tree_cannot_pose_as_a_module_of_the_analysers_or_configure_them(tmp_p
 
 def test_a_function_with_many_paths_is_remarked_upon() -> None:
     branches = "".join(f"    if x == {number} {{ return {number} }}\n" for number in range(45))
-    (output,) = look(
-        {"src/maze.go": f"package p\nfunc maze(x int) int {{\n{branches}    return 0\n}}\n"}
-    ).outputs
+    (output,) = look({"src/maze.go": f"package p\nfunc maze(x int) int {{\n{branches}    return 0\n}}\n"}).outputs
 
     assert (output.agent, output.severity, output.domain) == ("lizard", Severity.INFO, "code-quality")
     assert "46 independent paths" in output.title
@@ -251,9 +243,7 @@ def test_severities_come_from_a_fixed_table() -> None:
     }
 
 
-def message(
-    line: int, severity: Severity, rule: str = "R1", path: str = "a.py", cwe: int | None = None
-) -> Message:
+def message(line: int, severity: Severity, rule: str = "R1", path: str = "a.py", cwe: int | None = None) -> Message:
     return Message(path, line, rule, f"text of {rule}", severity, "code-quality", cwe=cwe)
 
 
@@ -264,9 +254,7 @@ def weighed(*messages: Message, tool: str = "ruff") -> list[tuple[str, Severity,
 
 
 def test_one_rule_in_one_file_is_one_finding_with_a_count() -> None:
-    large = [
-        message(line, Severity.HIGH, path=path) for path, line in (("a.py", 8), ("b.py", 1), ("a.py", 2))
-    ]
+    large = [message(line, Severity.HIGH, path=path) for path, line in (("a.py", 8), ("b.py", 1), ("a.py", 2))]
 
     assert weighed(*large) == [
         ("text of R1 (2 places)", Severity.HIGH, [2, 8]),
@@ -298,9 +286,7 @@ def test_a_key_in_a_test_is_no_secret() -> None:
 
 
 def test_two_rules_about_one_weakness_of_a_line_are_one_finding() -> None:
-    found = weighed(
-        message(1, Severity.LOW, "S324", cwe=327), message(1, Severity.HIGH, "py-password-hash", cwe=916)
-    )
+    found = weighed(message(1, Severity.LOW, "S324", cwe=327), message(1, Severity.HIGH, "py-password-hash", cwe=916))
 
     assert [title for title, _, _ in found] == ["text of py-password-hash"]
 
@@ -385,9 +371,7 @@ def test_only_what_changed_is_analysed_again(tmp_path: Path, monkeypatch: pytest
 
     assert first == again
     assert analyser.asked == [["a.py", "b.py"], ["b.py"], ["a.py"]]
-    assert [output.evidence for output in changed.outputs if "b.py" in str(output.evidence)] == [
-        "b.py:1 `x = y`"
-    ]
+    assert [output.evidence for output in changed.outputs if "b.py" in str(output.evidence)] == ["b.py:1 `x = y`"]
 
 
 def test_what_an_analyser_failed_to_say_is_asked_again(tmp_path: Path) -> None:

@@ -125,9 +125,7 @@ def test_notes_say_what_was_left_out_and_why() -> None:
     )
 
 
-def test_an_example_of_an_environment_file_is_shown(
-    resolve: Callable[..., Scope], project: Path, write: Write
-) -> None:
+def test_an_example_of_an_environment_file_is_shown(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
     write(project, {".env.example": "TOKEN=\n"})
 
     assert ".env.example" in resolve().texts
@@ -144,9 +142,7 @@ def test_a_secret_bearing_text_is_kept_for_analysers_in_this_process(
     assert all("AKIA" not in entry.detail for entry in scope.left_out)
 
 
-def test_our_own_files_are_no_part_of_a_scope(
-    resolve: Callable[..., Scope], project: Path, write: Write
-) -> None:
+def test_our_own_files_are_no_part_of_a_scope(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
     before = resolve()
     write(
         project,
@@ -175,9 +171,7 @@ def test_links_are_not_followed(resolve: Callable[..., Scope], project: Path, tm
     assert "private" not in "".join(scope.texts.values())
 
 
-def test_the_fingerprint_follows_the_contents(
-    resolve: Callable[..., Scope], project: Path, write: Write
-) -> None:
+def test_the_fingerprint_follows_the_contents(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
     before = resolve().fingerprint
     write(project, {"src/db.py": "x = 2\n"})
 
@@ -185,9 +179,7 @@ def test_the_fingerprint_follows_the_contents(
 
 
 @pytest.mark.parametrize("entry", ["src/none.py", "../outside", "a\0b", "--all"])
-def test_an_entry_that_names_nothing_here_is_refused(
-    resolve: Callable[..., Scope], tmp_path: Path, entry: str
-) -> None:
+def test_an_entry_that_names_nothing_here_is_refused(resolve: Callable[..., Scope], tmp_path: Path, entry: str) -> None:
     (tmp_path / "outside").mkdir()
     with pytest.raises(UnknownScope):
         resolve(entry)
@@ -200,9 +192,7 @@ def test_words_are_allowed_where_the_task_is_not_about_files(resolve: Callable[.
     assert scope.files == 0
 
 
-def test_an_empty_scope_says_what_was_left_out(
-    resolve: Callable[..., Scope], project: Path, write: Write
-) -> None:
+def test_an_empty_scope_says_what_was_left_out(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
     write(project, {"keys/.env": "A=1\n"})
     with pytest.raises(EmptyScope, match="1 left out"):
         resolve("keys")
@@ -288,9 +278,7 @@ diff --git a/src/db.py b/src/db.py
 """
 
 
-def test_a_patch_is_applied_to_a_copy_and_not_to_the_tree(
-    resolve: Callable[..., Scope], project: Path
-) -> None:
+def test_a_patch_is_applied_to_a_copy_and_not_to_the_tree(resolve: Callable[..., Scope], project: Path) -> None:
     scope = resolve(patch=PATCH)
 
     assert scope.texts == {"src/db.py": "x = 'patched'\n"}
@@ -298,9 +286,7 @@ def test_a_patch_is_applied_to_a_copy_and_not_to_the_tree(
     assert (project / "src/db.py").read_text() == "x = 1\n"
 
 
-def test_a_patch_that_was_applied_already_is_fine(
-    resolve: Callable[..., Scope], project: Path, write: Write
-) -> None:
+def test_a_patch_that_was_applied_already_is_fine(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
     write(project, {"src/db.py": "x = 'patched'\n"})
 
     assert resolve(patch=PATCH).warnings == ()
@@ -327,9 +313,7 @@ def test_a_patch_cannot_reach_outside_the_project(resolve: Callable[..., Scope],
 
 
 # A documented example that looks like a password.
-EXAMPLE = (
-    '"""Connect.\n\n    connect(password="hunter' + '2-Correct!Horse")\n"""\n\ndef connect(password): ...\n'
-)
+EXAMPLE = '"""Connect.\n\n    connect(password="hunter' + '2-Correct!Horse")\n"""\n\ndef connect(password): ...\n'
 
 
 def test_a_file_with_an_example_password_is_shown_with_the_value_masked(
@@ -344,13 +328,9 @@ def test_a_file_with_an_example_password_is_shown_with_the_value_masked(
         assert "hunter" not in shown
         assert "def connect(password): ..." in shown
     assert reasons(scope) == {"src/api.py": Reason.MASKED}
-    assert scope.notes == (
-        "shown with values masked: src/api.py; council.no_secrets names files to show as they are",
-    )
+    assert scope.notes == ("shown with values masked: src/api.py; council.no_secrets names files to show as they are",)
     assert scope.withheld_texts == {"src/api.py": EXAMPLE}
-    assert text_digest(scope.texts["src/api.py"]) == text_digest(
-        EXAMPLE
-    )  # a gate compares with the file itself
+    assert text_digest(scope.texts["src/api.py"]) == text_digest(EXAMPLE)  # a gate compares with the file itself
 
 
 def test_a_file_that_also_bears_a_key_is_still_kept_back_whole(
@@ -396,9 +376,7 @@ def test_secrets_in_a_diff_take_their_file_with_them(
     assert reasons(scope) == {"src/config.py": Reason.SECRET}
 
 
-@pytest.mark.parametrize(
-    "kinds", [{"diff_base": "nowhere"}, {"commit_range": "a..b"}, {"diff_base": "--help"}]
-)
+@pytest.mark.parametrize("kinds", [{"diff_base": "nowhere"}, {"commit_range": "a..b"}, {"diff_base": "--help"}])
 def test_a_revision_that_is_none_is_refused(resolve: Callable[..., Scope], kinds: dict[str, str]) -> None:
     with pytest.raises(NoSuchRevision):
         resolve(**kinds)
@@ -414,9 +392,7 @@ def test_an_unchanged_tree_has_no_diff_to_look_at(resolve: Callable[..., Scope])
         resolve(diff_base="HEAD")
 
 
-def test_a_project_without_git_is_walked(
-    tmp_path: Path, quiet_environment: dict[str, str], write: Write
-) -> None:
+def test_a_project_without_git_is_walked(tmp_path: Path, quiet_environment: dict[str, str], write: Write) -> None:
     plain = tmp_path / "plain"
     write(plain, {"a.py": "a = 1\n", "node_modules/x.js": "x", ".outputs/y": "y"})
 

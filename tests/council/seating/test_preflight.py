@@ -21,9 +21,7 @@ from bridgehead.council.runtimes.machine import http_get
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.testing.model_server import ModelServer
 
-TASK = BridgeInput(
-    session_id="a", scope="src/", task_description="look", domains=("security", "testing", "api")
-)
+TASK = BridgeInput(session_id="a", scope="src/", task_description="look", domains=("security", "testing", "api"))
 
 StandIn = Callable[..., Any]
 LISTED = (0, "opencode/free-model\nlocal/llama\nlocal/qwen\n")
@@ -70,9 +68,7 @@ def test_a_missing_cli_is_skipped(machine: StandIn, bridge: str) -> None:
     assert (outcome.status, outcome.reason) == (Status.SKIPPED, "cli_not_found")
 
 
-@pytest.mark.parametrize(
-    ("bridge", "reason"), [("codex", "cli_not_installed"), ("opencode", "cli_not_found")]
-)
+@pytest.mark.parametrize(("bridge", "reason"), [("codex", "cli_not_installed"), ("opencode", "cli_not_found")])
 def test_a_missing_cli_halts_where_the_settings_say_so(machine: StandIn, bridge: str, reason: str) -> None:
     outcome = refused(check(bridge, machine(), on_missing="halt"))
 
@@ -175,9 +171,7 @@ def test_somebody_logged_in(
     assert seated(check(bridge, here)).seat.connection == "cli"
 
 
-def test_claude_without_a_login_goes_over_the_api_when_there_is_a_key(
-    machine: StandIn, stand_in: StandIn
-) -> None:
+def test_claude_without_a_login_goes_over_the_api_when_there_is_a_key(machine: StandIn, stand_in: StandIn) -> None:
     models = {"data": [{"id": "claude-opus-9"}, {"id": "claude-sonnet-9"}]}
     here = machine(
         {"claude": stand_in("claude", auth_status=(1, "{}"))},
@@ -231,9 +225,7 @@ def test_models_are_checked_against_the_list_that_costs_nothing(
     used: tuple[str, ...],
     warned: list[str],
 ) -> None:
-    seat = seated(
-        check("opencode", machine({"opencode": stand_in("opencode", models=LISTED)}), models=named)
-    ).seat
+    seat = seated(check("opencode", machine({"opencode": stand_in("opencode", models=LISTED)}), models=named)).seat
 
     assert seat.models == used
     assert [warning.model for warning in seat.model_validation_warnings] == warned
@@ -251,9 +243,7 @@ def test_a_model_in_no_known_form_is_named_with_the_seat(machine: StandIn, stand
     assert seat.model_validation_warnings == (ModelWarning("glm", "not in provider/model format"),)
 
 
-def test_the_users_own_default_model_is_taken_before_the_first_of_the_list(
-    machine: StandIn, stand_in: StandIn
-) -> None:
+def test_the_users_own_default_model_is_taken_before_the_first_of_the_list(machine: StandIn, stand_in: StandIn) -> None:
     here = machine(
         {"opencode": stand_in("opencode", models=LISTED)},
         files={"/home/user/.config/opencode/opencode.json": '{"model": "local/qwen"}'},
@@ -262,9 +252,7 @@ def test_the_users_own_default_model_is_taken_before_the_first_of_the_list(
     assert seated(check("opencode", here)).seat.models == ("local/qwen",)
 
 
-def test_a_model_that_cannot_be_checked_is_kept_without_a_warning(
-    machine: StandIn, stand_in: StandIn
-) -> None:
+def test_a_model_that_cannot_be_checked_is_kept_without_a_warning(machine: StandIn, stand_in: StandIn) -> None:
     seat = seated(check("claude", machine({"claude": stand_in("claude")}), models=("sonnet",))).seat
 
     assert (seat.models, seat.model_validation_warnings) == (("sonnet",), ())
@@ -301,16 +289,11 @@ def test_the_reasoning_level_of_codex_follows_the_request_under_the_users_limit(
     task = BridgeInput(session_id="a", scope="x", task_description=text, domains=("api",), files=files)
     wishes = Wishes(reasoning_cap=cap, may_use_most_reasoning=may)
 
-    assert (
-        seated(check("codex", machine({"codex": stand_in("codex")}), task=task, wishes=wishes)).reasoning
-        == level
-    )
+    assert seated(check("codex", machine({"codex": stand_in("codex")}), task=task, wishes=wishes)).reasoning == level
 
 
 def test_three_domains_with_a_grave_one_raise_the_level(machine: StandIn, stand_in: StandIn) -> None:
-    outcome = seated(
-        check("codex", machine({"codex": stand_in("codex")}), wishes=Wishes(reasoning_cap="high"))
-    )
+    outcome = seated(check("codex", machine({"codex": stand_in("codex")}), wishes=Wishes(reasoning_cap="high")))
 
     assert outcome.reasoning == "high"
 
@@ -342,9 +325,7 @@ class Dispatcher:
         return ""
 
 
-def test_an_injected_dispatcher_comes_first_and_may_work_as_a_team(
-    machine: StandIn, stand_in: StandIn
-) -> None:
+def test_an_injected_dispatcher_comes_first_and_may_work_as_a_team(machine: StandIn, stand_in: StandIn) -> None:
     environment = {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}
     here = machine({"claude": stand_in("claude")}, environment=environment)
     seat = seated(check("claude", here, native=Dispatcher())).seat
@@ -368,9 +349,7 @@ def test_a_team_that_cannot_be_had_is_told_as_a_degraded_council(machine: StandI
 
 
 def test_a_team_needs_enough_to_do(machine: StandIn) -> None:
-    small = BridgeInput(
-        session_id="a", scope="x", task_description="y", domains=("api",), intensity=Intensity.QUICK
-    )
+    small = BridgeInput(session_id="a", scope="x", task_description="y", domains=("api",), intensity=Intensity.QUICK)
     here = machine(environment={"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"})
 
     assert not seated(check("claude", here, native=Dispatcher(), task=small)).seat.messaging
@@ -421,9 +400,7 @@ def test_an_endpoint_that_cannot_be_used(
 
 def test_an_endpoint_is_found_by_its_model_list_and_has_the_family_of_the_settings(machine: StandIn) -> None:
     pages = {"http://127.0.0.1:1/v1/models": HttpReply(200, '{"data": [{"id": "llama"}]}')}
-    seat = seated(
-        check("openai", machine(pages=pages), base_url="http://127.0.0.1:1/v1/", family="meta/llama")
-    ).seat
+    seat = seated(check("openai", machine(pages=pages), base_url="http://127.0.0.1:1/v1/", family="meta/llama")).seat
 
     assert (seat.model_family, seat.connection, seat.models) == ("meta/llama", "http-api", ("llama",))
     assert not seat.reads_files

@@ -183,9 +183,7 @@ def test_a_retired_gemini_is_followed_by_its_successor(
     here = machine({"gemini": stand_in("gemini"), "agy": stand_in("agy")})
     gemini = GeminiCli(SeatSetup("gemini"), "/bin/gemini", Probe("1"))
 
-    again = seats(here).check_again(
-        "gemini", RuntimeRefusal(ErrorClass.RETIRED, "IneligibleTierError"), gemini
-    )
+    again = seats(here).check_again("gemini", RuntimeRefusal(ErrorClass.RETIRED, "IneligibleTierError"), gemini)
 
     assert isinstance(again, Ready)
     assert again.seat.runtime == "agy"
@@ -267,9 +265,7 @@ def test_a_rigs_answer_is_read_or_rejected_or_still_to_come(seats: Callable[...,
 
     assert isinstance(read, OwnReport)
     assert (read.report.bridge, read.verified) == ("rig:win-5080", False)
-    assert seats(transport=Post(RigRejected("bad_hash"))).rig_answer("rig:win-5080", "r") == RigRejected(
-        "bad_hash"
-    )
+    assert seats(transport=Post(RigRejected("bad_hash"))).rig_answer("rig:win-5080", "r") == RigRejected("bad_hash")
     assert seats(transport=Post()).rig_answer("rig:win-5080", "r") is None
 
 

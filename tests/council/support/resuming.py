@@ -113,9 +113,7 @@ class Resumed:
             if self._states[key] == "finished":
                 recorded.append(reply_to(asked[key]))
             elif self._states[key] == "failed":
-                recorded.append(
-                    CallFailed(key=asked[key].key, reason="cli_error", error_class=ErrorClass.OTHER, at=AT)
-                )
+                recorded.append(CallFailed(key=asked[key].key, reason="cli_error", error_class=ErrorClass.OTHER, at=AT))
         return recorded
 
     def _seated(self, name: str) -> Input:

@@ -46,9 +46,7 @@ FINDS: dict[str, list[dict[str, Any]]] = {
         ),
     ],
     "gemini": [
-        finding(
-            "HIGH", "Untrusted bytes are unpickled when an order is loaded", UNPICKLED, PICKLE, "use JSON"
-        ),
+        finding("HIGH", "Untrusted bytes are unpickled when an order is loaded", UNPICKLED, PICKLE, "use JSON"),
         finding(
             "HIGH",
             "The connection is never closed",

@@ -131,9 +131,7 @@ DEFINITIONS: dict[str, Any] = {
         "contents localizedDataSemanticVersion minimumRequiredLocalizedDataSemanticVersion associatedComponent "
         "translationMetadata supportedTaxonomies",
     ),
-    "tool": closed(
-        "driver", driver=ref("toolComponent"), extensions=listed(ref("toolComponent"), unique=True)
-    ),
+    "tool": closed("driver", driver=ref("toolComponent"), extensions=listed(ref("toolComponent"), unique=True)),
     "notification": closed(
         "message",
         message=ref("message"),

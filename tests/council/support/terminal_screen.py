@@ -56,9 +56,7 @@ class Screen:
 class Terminal:
     """A command on a pseudo-terminal: read until it says something, type, look at what is left."""
 
-    def __init__(
-        self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], columns: int = 100
-    ) -> None:
+    def __init__(self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], columns: int = 100) -> None:
         self.pid, self._handle = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)

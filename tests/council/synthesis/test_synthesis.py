@@ -42,9 +42,7 @@ outputs_of = st.lists(
 )
 
 
-def output(
-    number: int, prefix: str, fields: tuple[str, Severity | None, OutputType, str | None, bool]
-) -> Output:
+def output(number: int, prefix: str, fields: tuple[str, Severity | None, OutputType, str | None, bool]) -> Output:
     title, severity, kind, requirement, met = fields
     made = Output(
         id=f"{prefix}{number:03d}",
@@ -73,24 +71,18 @@ def seat_report(bridge: str, found: Sequence[Output], **fields: object) -> SeatR
 def reports(draw: st.DrawFn) -> list[SeatReport]:
     names = draw(st.lists(st.sampled_from(BRIDGES), min_size=1, max_size=4, unique=True))
     return [
-        seat_report(
-            name, [output(n, name[0].upper(), one) for n, one in enumerate(draw(outputs_of), start=1)]
-        )
+        seat_report(name, [output(n, name[0].upper(), one) for n, one in enumerate(draw(outputs_of), start=1)])
         for name in names
     ]
 
 
-def verdict(
-    findings: Sequence[CouncilFinding], seats: Sequence[SeatReport], task_type: TaskType
-) -> Verdict | None:
+def verdict(findings: Sequence[CouncilFinding], seats: Sequence[SeatReport], task_type: TaskType) -> Verdict | None:
     several = sum(seat.makes_a_council for seat in seats) > 1
     return council_verdict(findings, task_type=task_type, mode=None, several_seats=several)
 
 
 def told(findings: Sequence[CouncilFinding]) -> list[tuple[object, ...]]:
-    return sorted(
-        (one.id, one.cls, one.severity or "", one.seats, one.shared_cli_path, one.title) for one in findings
-    )
+    return sorted((one.id, one.cls, one.severity or "", one.seats, one.shared_cli_path, one.title) for one in findings)
 
 
 @settings(max_examples=80)
@@ -107,9 +99,7 @@ def test_property_the_order_of_seats_changes_neither_findings_nor_verdict(
 
 @settings(max_examples=80)
 @given(reports(), st.sampled_from([TaskType.REVIEW, TaskType.AUDIT]))
-def test_property_every_live_item_is_in_one_finding_or_a_position(
-    seats: list[SeatReport], task_type: TaskType
-) -> None:
+def test_property_every_live_item_is_in_one_finding_or_a_position(seats: list[SeatReport], task_type: TaskType) -> None:
     findings = stage_a(seats, task_type)
     joined = [(source.seat.name, source.output.id) for one in findings for source in one.sources]
     live = [(seat.name, found.id) for seat in seats for found in seat.report.outputs]
@@ -193,9 +183,7 @@ def test_an_unknown_family_stands_behind_nothing() -> None:
     assert finding.model_families == {"anthropic/claude"}
 
 
-@pytest.mark.parametrize(
-    ("connections", "confidence"), [(("cli", "cli"), "medium"), (("cli", "mcp"), "high")]
-)
+@pytest.mark.parametrize(("connections", "confidence"), [(("cli", "cli"), "medium"), (("cli", "mcp"), "high")])
 def test_a_shared_path_caps_the_confidence(connections: tuple[str, str], confidence: str) -> None:
     quoted = {"outcome": "passed", "strength": "quote", "reason": None, "references": []}
     seats = []

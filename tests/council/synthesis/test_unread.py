@@ -56,9 +56,7 @@ def test_a_seat_that_could_open_the_files_makes_it_a_verdict_and_the_other_says_
 
 
 def test_what_is_bad_already_stays_so_and_is_refused_all_the_same() -> None:
-    report = held(
-        {"claude": blind("claude"), "codex": blind("codex")}, finds("SQL is built from input")
-    ).report
+    report = held({"claude": blind("claude"), "codex": blind("codex")}, finds("SQL is built from input")).report
 
     assert (report.verdict, report.incomplete) == (Verdict.CONCERNS, True)
     assert any("no seat has read" in one for one in objections(report, GateDemands(), []))

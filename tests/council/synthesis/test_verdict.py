@@ -92,9 +92,7 @@ def test_a_critical_finding_found_in_depth_fails_alone() -> None:
         ([("M", "R-1"), ("H", "R-1"), ("H", "R-2")], FAIL, CONCERNS),
     ],
 )
-def test_an_audit_counts_unmet_requirements_once(
-    gaps: list[tuple[str, str]], audit: Verdict, review: Verdict
-) -> None:
+def test_an_audit_counts_unmet_requirements_once(gaps: list[tuple[str, str]], audit: Verdict, review: Verdict) -> None:
     found = [gap(*one) for one in gaps]
     assert verdict(*found, task_type=TaskType.AUDIT) is audit
     for task_type in (TaskType.REVIEW, TaskType.ANALYSIS):
@@ -114,9 +112,7 @@ def test_one_seat_alone_is_judged_as_a_seat() -> None:
     assert verdict(*three, several_seats=True) is PASS
 
 
-@pytest.mark.parametrize(
-    "given", [{"task_type": TaskType.PLANNING}, {"mode": Mode.BRAINSTORM}, {"mode": Mode.DESIGN}]
-)
+@pytest.mark.parametrize("given", [{"task_type": TaskType.PLANNING}, {"mode": Mode.BRAINSTORM}, {"mode": Mode.DESIGN}])
 def test_what_is_not_judged_has_no_verdict(given: dict[str, Any]) -> None:
     assert verdict(finding("C"), **given) is None
     assert verdict(finding("C"), several_seats=False, **given) is None

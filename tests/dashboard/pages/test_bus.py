@@ -125,9 +125,7 @@ def test_a_tail_that_stands_still_is_not_fetched_again(served: BusAndPages) -> N
     assert "Go on" in served.page("/bus?until=2&topic=x")
 
 
-@pytest.mark.parametrize(
-    "query", ["message=abc", "message=-1", f"until={'9' * 40}", "message=٣", "topic=%00"]
-)
+@pytest.mark.parametrize("query", ["message=abc", "message=-1", f"until={'9' * 40}", "message=٣", "topic=%00"])
 def test_odd_addresses_do_no_harm(served: BusAndPages, query: str) -> None:
     assert 'id="payload"' not in served.page(f"/bus?{query}")
 
@@ -157,9 +155,7 @@ def test_nothing_that_passes_becomes_markup(served: BusAndPages, monkeypatch: py
     view = BusView(state=text, running=True, status=status)
     module = "bridgehead.dashboard.pages.bus"
     monkeypatch.setattr(f"{module}.bus_view", lambda *_, **__: view)
-    monkeypatch.setattr(
-        f"{module}.message_content", lambda *_: MessageContent(1, {text: [text]}, {"a": text})
-    )
+    monkeypatch.setattr(f"{module}.message_content", lambda *_: MessageContent(1, {text: [text]}, {"a": text}))
     pages = [served.page("/bus?message=1"), served.web.client.get("/bus", params={"topic": text}).text]
     quiet = BusView(state=text, running=False, note=text, enrolled=status.participants)
     monkeypatch.setattr(f"{module}.bus_view", lambda *_, **__: quiet)

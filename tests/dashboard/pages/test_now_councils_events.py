@@ -330,8 +330,7 @@ def test_a_plot_escapes_its_words_and_leaves_gaps_for_what_is_unknown() -> None:
 def test_text_and_states_have_the_contrast_that_can_be_read_in_both_themes() -> None:
     sheet = static_file("style.css").content.decode()
     themes = [
-        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
-        for block in re.findall(r"{([^{}]*--ground:[^{}]*)}", sheet)
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in re.findall(r"{([^{}]*--ground:[^{}]*)}", sheet)
     ]
 
     assert len(themes) == 3, "light, dark from the system, dark by the switch"
@@ -348,9 +347,7 @@ def contrast(one: str, other: str) -> float:
 
     def luminance(color: str) -> float:
         shares = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-        red, green, blue = (
-            share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
-        )
+        red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     low, high = sorted((luminance(one), luminance(other)))

@@ -58,9 +58,7 @@ def envelopes(text: str) -> list[str]:
     return re.findall(r'<li class="envelope [^"]*" id="envelope-(\d+)"', text)
 
 
-def test_the_list_holds_known_clones_with_their_threads_and_what_waits(
-    rigs: RigsAndPages, tmp_path: Path
-) -> None:
+def test_the_list_holds_known_clones_with_their_threads_and_what_waits(rigs: RigsAndPages, tmp_path: Path) -> None:
     shown = rigs.page("/threads")
 
     assert shown.count(f'href="{rigs.world.mac.address}/cuda-build-03"') == 1
@@ -90,9 +88,7 @@ def test_the_list_holds_known_clones_with_their_threads_and_what_waits(
         "/threads/{path}/cuda-build-03",
     ],
 )
-def test_only_threads_of_clones_the_record_knows_can_be_named(
-    rigs: RigsAndPages, path: str, tmp_path: Path
-) -> None:
+def test_only_threads_of_clones_the_record_knows_can_be_named(rigs: RigsAndPages, path: str, tmp_path: Path) -> None:
     """A repository with a rig that never told the record is not opened, whoever asks."""
     (tmp_path / ".bridge").mkdir()
     (tmp_path / ".bridge" / "config.yaml").write_text("rig_id: stranger\n")
@@ -199,9 +195,7 @@ def test_a_reply_is_what_rig_send_would_have_sent(rigs: RigsAndPages) -> None:
     assert "from: mac-m5max" in sent and "tldr: soon" in sent and sent.endswith("Soon.\n")
     kept = rigs.note(rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later"))
     assert "not pushed" in kept
-    warned = rigs.note(
-        rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later", tldr="x" * 300)
-    )
+    warned = rigs.note(rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later", tldr="x" * 300))
     assert "ACK" in warned and "warning: tldr is 300 chars" in warned
 
 
@@ -315,16 +309,12 @@ def test_an_answer_is_remembered_while_its_state_is_the_same_and_the_oldest_goes
 def test_the_colours_of_rigs_can_be_read_on_every_ground(name: str) -> None:
     """AA asks for 4.5 to 1; a stylesheet names each colour for light, for a dark system and for dark by choice."""
     style = static_file("style.css").content.decode()
-    grounds = list(
-        zip(*(re.findall(rf"--{ground}: (#\w+)", style) for ground in ("ground", "card")), strict=True)
-    )
+    grounds = list(zip(*(re.findall(rf"--{ground}: (#\w+)", style) for ground in ("ground", "card")), strict=True))
     colours = re.findall(rf"--{name}: (#\w+)", style)
 
     assert len(colours) == len(grounds) == 3
     assert all(
-        contrast(colour, ground) >= 4.5
-        for colour, both in zip(colours, grounds, strict=True)
-        for ground in both
+        contrast(colour, ground) >= 4.5 for colour, both in zip(colours, grounds, strict=True) for ground in both
     )
 
 

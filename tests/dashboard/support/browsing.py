@@ -38,9 +38,7 @@ def browsing(link: str) -> Iterator[tuple[Any, list[str]]]:
         page = browser.new_page()
         page.set_default_timeout(15_000)
         problems: list[str] = []
-        page.on(
-            "console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None
-        )
+        page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(link)
         assert "token" not in page.url

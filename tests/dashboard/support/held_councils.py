@@ -104,9 +104,7 @@ def findings() -> list[dict[str, Any]]:
 
 
 def report(review_id: str, entries: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    by_class = {
-        name: [one for one in entries if one["class"] == name] for name in ("multi", "single", "disputed")
-    }
+    by_class = {name: [one for one in entries if one["class"] == name] for name in ("multi", "single", "disputed")}
     usage = {
         "calls": 9,
         "prompt_chars": 1,
@@ -197,9 +195,7 @@ def debate() -> list[dict[str, Any]]:
         return line(bridge, event, second, challenge_id=name, target_finding_id=output, round=2, **facts)
 
     def reply(bridge: str, second: int, cost: float | None) -> dict[str, Any]:
-        return line(
-            bridge, "agent_reply", second, agent="security", tokens_in=6000, tokens_out=900, cost_usd=cost
-        )
+        return line(bridge, "agent_reply", second, agent="security", tokens_in=6000, tokens_out=900, cost_usd=cost)
 
     return [
         *(line(bridge, "bridge_start", 3, session_id="s") for bridge in SEATS),

@@ -70,9 +70,7 @@ def test_an_answer_that_breaks_its_schema_takes_the_fallback_and_says_so(flow_pr
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     def work(ctx: Context) -> Any:
-        return ctx.ask(
-            "q", agent="a", prompt="?", schema=schema, fallback=lambda failure: {"n": failure.reason}
-        )
+        return ctx.ask("q", agent="a", prompt="?", schema=schema, fallback=lambda failure: {"n": failure.reason})
 
     flow_project.run(make(work))
     assert '"required"' in flow_project.request()["prompt"]
@@ -197,9 +195,7 @@ def test_without_agents_every_ask_takes_its_fallback_at_once(flow_project: Any) 
     "described",
     [{"agent": "Not Legal"}, {"prompt": ""}, {"timeout": 0}, {"timeout": 90_000}, {"agent": "a" * 65}],
 )
-def test_a_request_its_own_schema_refuses_is_never_written(
-    flow_project: Any, described: dict[str, Any]
-) -> None:
+def test_a_request_its_own_schema_refuses_is_never_written(flow_project: Any, described: dict[str, Any]) -> None:
     ask = {"agent": "a", "prompt": "?", **described}
     with pytest.raises(FlowFailed, match="cannot be sent"):
         flow_project.run(make(lambda ctx: ctx.ask("q", **ask)))

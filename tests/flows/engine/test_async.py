@@ -59,9 +59,7 @@ def test_an_async_flow_whose_code_has_changed_is_refused_before_anything_runs(fl
     async def changed(ctx: AsyncContext, tag: str) -> None:
         await ctx.step("other", fetch, tag)
 
-    with pytest.raises(
-        NonDeterministic, match=r"the code now has the step other#0, recorded is the step at fetch#0"
-    ):
+    with pytest.raises(NonDeterministic, match=r"the code now has the step other#0, recorded is the step at fetch#0"):
         flow_project.resume(Flow("talk", "1", changed))
 
 

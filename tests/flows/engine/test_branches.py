@@ -82,9 +82,7 @@ def test_a_retry_keeps_its_place_before_the_queue(flow_project: Any) -> None:
 
 def test_a_map_is_a_branch_for_each_item(flow_project: Any) -> None:
     def work(ctx: Context) -> list[str]:
-        return ctx.map(
-            "files", lambda branch, item: branch.ask("q", agent="a", prompt=item) + item, ["x", "y", "z"]
-        )
+        return ctx.map("files", lambda branch, item: branch.ask("q", agent="a", prompt=item) + item, ["x", "y", "z"])
 
     flow_project.run(make(work))
     for answer in ("1", "2", "3"):

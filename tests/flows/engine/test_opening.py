@@ -55,9 +55,7 @@ def test_the_end_of_another_flow_is_not_taken_for_ones_own(flow_project: Any) ->
 @pytest.mark.parametrize(
     "options", [RunOptions(heuristics_only=True), RunOptions(max_retries=0)], ids=["an opt-out", "a limit"]
 )
-def test_what_a_run_began_without_cannot_be_slipped_in_on_resume(
-    flow_project: Any, options: RunOptions
-) -> None:
+def test_what_a_run_began_without_cannot_be_slipped_in_on_resume(flow_project: Any, options: RunOptions) -> None:
     flow_project.run(ONE)
     with pytest.raises(OtherRun):
         flow_project.resume(ONE, options=options)
@@ -98,9 +96,7 @@ def test_a_folder_with_an_invisible_character_in_its_name_can_be_resumed(tmp_pat
         {"input": {"_options": {"max_retries": "x", "heuristics_only": "yes"}}},
     ],
 )
-def test_notes_in_a_state_that_make_no_sense_are_passed_over(
-    flow_project: Any, noted: dict[str, Any]
-) -> None:
+def test_notes_in_a_state_that_make_no_sense_are_passed_over(flow_project: Any, noted: dict[str, Any]) -> None:
     start(flow_project)
     data = json.loads((flow_project.root / STATE_FILE).read_bytes())["phase_data"]
     change_state(flow_project, phase_data={**data, "_flow": noted})

@@ -133,9 +133,7 @@ def test_an_answer_that_was_there_before_the_request_is_put_away(flow_project: A
     assert len(flow_project.rejected()) == 1
 
 
-def test_waiting_for_the_answer_in_the_same_process(
-    flow_project: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_the_answer_in_the_same_process(flow_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
 
     def nap(seconds: float) -> None:
@@ -205,9 +203,7 @@ def test_a_mock_without_an_answer_fails_the_ask(flow_project: Any) -> None:
         (b"", "malformed"),
     ],
 )
-def test_what_answers_nothing_is_put_away_and_the_flow_waits_on(
-    flow_project: Any, data: bytes, note: str
-) -> None:
+def test_what_answers_nothing_is_put_away_and_the_flow_waits_on(flow_project: Any, data: bytes, note: str) -> None:
     flow_project.run(ONE)
     flow_project.put_response(data)
     assert flow_project.resume(ONE).actions == (f"rejected:{note}", "wait")

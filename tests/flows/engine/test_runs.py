@@ -48,9 +48,7 @@ def test_settings_that_contradict_the_paused_run_are_refused(flow_project: Any) 
     def work(ctx: Context, tag: str, count: int = 3) -> str:
         return ctx.ask("q", agent="a", prompt=tag) + str(count)
 
-    flow_project.run(
-        make(work), given={"tag": "v1"}, defaults={"count": 3}, options=RunOptions(max_retries=5)
-    )
+    flow_project.run(make(work), given={"tag": "v1"}, defaults={"count": 3}, options=RunOptions(max_retries=5))
     for given in ({"tag": "v2"}, {"count": 4}):
         with pytest.raises(OtherRun, match=r"with (tag|count)"):
             flow_project.run(make(work), given=given)

@@ -241,7 +241,4 @@ def test_every_call_ends_waits_or_is_asked_again_and_never_more_than_allowed(
         assert result.action not in (Action.WAIT, Action.REISSUE)
     # The number of resumes is information only.
     again = Call("ask#0", (current._replace(resumes=0),))
-    assert (
-        settled(again, document, on_file=on_file, now=NOW + timedelta(seconds=seconds)).action
-        is result.action
-    )
+    assert settled(again, document, on_file=on_file, now=NOW + timedelta(seconds=seconds)).action is result.action

@@ -88,15 +88,11 @@ def test_a_step_that_failed_fails_again_without_being_run(flow_project: Any, cou
     assert counter("fragile") == 2
 
 
-def test_time_randomness_and_environment_stay_as_they_were(
-    flow_project: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_randomness_and_environment_stay_as_they_were(flow_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
 
     def work(ctx: Context) -> None:
-        seen.append(
-            [ctx.now(), ctx.uuid(), ctx.random(), ctx.env("FLOW_TEST"), ctx.env("NOT_SET", "d"), ctx.uuid()]
-        )
+        seen.append([ctx.now(), ctx.uuid(), ctx.random(), ctx.env("FLOW_TEST"), ctx.env("NOT_SET", "d"), ctx.uuid()])
         ctx.ask("q", agent="a", prompt="?")
 
     monkeypatch.setenv("FLOW_TEST", "before")
@@ -114,12 +110,8 @@ def test_a_result_that_cannot_be_recorded_is_a_mistake_at_once(flow_project: Any
         flow_project.run(make(lambda ctx: ctx.step("s", lambda: (x for x in "ab"))))
 
 
-def test_an_argument_that_cannot_be_recorded_is_refused_before_the_effect(
-    flow_project: Any, counter: Count
-) -> None:
-    with pytest.raises(
-        FlowFailed, match=r"send#0 was not run: one of its arguments cannot be recorded: a object"
-    ):
+def test_an_argument_that_cannot_be_recorded_is_refused_before_the_effect(flow_project: Any, counter: Count) -> None:
+    with pytest.raises(FlowFailed, match=r"send#0 was not run: one of its arguments cannot be recorded: a object"):
         flow_project.run(make(lambda ctx: ctx.step("send", lambda thing: counter("sent"), object())))
     assert counter("sent") == 1
 
@@ -269,9 +261,7 @@ def test_a_step_may_be_run_again_when_its_inputs_change(flow_project: Any, count
 
 def test_a_question_that_follows_from_a_step_done_again_is_asked_again(flow_project: Any) -> None:
     def work(tag: str) -> Callable[[Context], Any]:
-        return lambda ctx: ctx.ask(
-            "q", agent="a", prompt=ctx.step("tag", str, tag, on_change="rerun", result=str)
-        )
+        return lambda ctx: ctx.ask("q", agent="a", prompt=ctx.step("tag", str, tag, on_change="rerun", result=str))
 
     flow_project.run(make(work("v1")))
     (old,) = flow_project.announcer.asked_ids

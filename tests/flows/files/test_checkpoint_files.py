@@ -115,9 +115,7 @@ def test_files_are_written_privately_and_never_through_a_link(files: CheckpointF
     assert (tmp_path / "victim").read_text() == "untouched"
 
 
-def test_a_removal_is_durable_before_we_go_on(
-    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removal_is_durable_before_we_go_on(files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that comes back after a power cut would be asked again."""
     files.write(files.request_path, {"request_id": "x"})
     steps: list[str] = []

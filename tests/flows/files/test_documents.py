@@ -177,14 +177,8 @@ VALUES = st.one_of(
     st.booleans(),
     st.integers(-5, 700),
     st.floats(allow_nan=False, allow_infinity=False, width=16),
-    st.sampled_from(
-        [*RESPONSE.values(), *REQUEST.values(), "error", "TIMEOUT", "agent_creation", "2.0", "x" * 99]
-    ),
-    st.lists(
-        st.dictionaries(
-            st.sampled_from(["phase", "completed_at", "other"]), st.integers() | st.text(max_size=3)
-        )
-    ),
+    st.sampled_from([*RESPONSE.values(), *REQUEST.values(), "error", "TIMEOUT", "agent_creation", "2.0", "x" * 99]),
+    st.lists(st.dictionaries(st.sampled_from(["phase", "completed_at", "other"]), st.integers() | st.text(max_size=3))),
     st.dictionaries(
         st.sampled_from(["model", "tokens_used", "confidence", "k"]), st.floats(-1, 2) | st.text(max_size=2)
     ),

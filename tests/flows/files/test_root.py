@@ -24,11 +24,7 @@ def git(root: Path, *words: str) -> None:
         "PATH": os.environ["PATH"],
         "HOME": str(root),
         "GIT_CONFIG_NOSYSTEM": "1",
-        **{
-            f"GIT_{who}_{what}": "t@example.org"
-            for who in ("AUTHOR", "COMMITTER")
-            for what in ("NAME", "EMAIL")
-        },
+        **{f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
     }
     subprocess.run(["git", *words], cwd=root, env=environment, check=True, capture_output=True)
 
@@ -54,9 +50,7 @@ def test_an_ignore_file_that_is_there_is_left_alone(flow_project: Any) -> None:
 @pytest.mark.peer
 @pytest.mark.parametrize("index_version", ["2", "4"])
 @pytest.mark.parametrize("below", ["", "sub/dir"])
-def test_a_journal_that_came_with_the_repository_is_refused(
-    flow_project: Any, index_version: str, below: str
-) -> None:
+def test_a_journal_that_came_with_the_repository_is_refused(flow_project: Any, index_version: str, below: str) -> None:
     git(flow_project.root, "init", "-q")
     git(flow_project.root, "config", "index.version", index_version)
     root = flow_project.root / below
@@ -91,9 +85,7 @@ def test_a_directory_everybody_can_write_to_is_refused(flow_project: Any) -> Non
     assert flow_project.run(NOTHING).result == "done"
 
 
-def test_a_directory_the_group_can_write_to_is_mentioned(
-    flow_project: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_directory_the_group_can_write_to_is_mentioned(flow_project: Any, caplog: pytest.LogCaptureFixture) -> None:
     flow_project.root.chmod(0o775)
     flow_project.run(NOTHING)
     assert "writable for its group" in caplog.text

@@ -43,21 +43,12 @@ def analyse(ctx: PhasedContext) -> dict[str, Any]:
 def enhance(ctx: PhasedContext) -> list[str]:
     DONE.append("enhance")
     asks = [f"{PROMPT}{number}" for number in range(2)]
-    return [
-        ctx.ask("agent_enhancement", agent="agent-content-enhancer", prompt=prompt, timeout=300)
-        for prompt in asks
-    ]
+    return [ctx.ask("agent_enhancement", agent="agent-content-enhancer", prompt=prompt, timeout=300) for prompt in asks]
 
 
-def create(
-    ctx: PhasedContext, output_path: str, project_path: str = "", template_name: str = ""
-) -> list[Any]:
-    analysis = ctx.phase(
-        1, "codebase_analysis", analyse, key="codebase_analysis", summary=lambda a: a["said"]
-    )
-    manifest = ctx.phase(
-        2, "manifest_generation", lambda _: DONE.append("manifest") or analysis, key="manifest"
-    )
+def create(ctx: PhasedContext, output_path: str, project_path: str = "", template_name: str = "") -> list[Any]:
+    analysis = ctx.phase(1, "codebase_analysis", analyse, key="codebase_analysis", summary=lambda a: a["said"])
+    manifest = ctx.phase(2, "manifest_generation", lambda _: DONE.append("manifest") or analysis, key="manifest")
     texts = ctx.phase(7, "agent_enhancement", enhance)
     ctx.phase(9, "package_assembly", lambda _: DONE.append("package"))
     return [analysis, manifest, texts]
@@ -84,9 +75,7 @@ def statuses(flow_project: Any) -> list[str]:
     return [item["status"] for item in state(flow_project)["agent_requests"]]
 
 
-def test_the_state_names_its_pending_request_and_validates(
-    flow_project: Any, settings: dict[str, Any]
-) -> None:
+def test_the_state_names_its_pending_request_and_validates(flow_project: Any, settings: dict[str, Any]) -> None:
     flow_project.run(CREATE, **settings)
     found = state(flow_project)
     assert TemplateCreateState.validate(found) == []
@@ -122,9 +111,7 @@ def test_the_whole_run_pauses_at_each_ask_and_ends_clean(
     assert DONE == ["analyse", "analyse", "manifest", "enhance", "enhance", "enhance", "package"]
 
 
-def test_the_files_alone_keep_the_questions_of_one_phase_apart(
-    flow_project: Any, settings: dict[str, Any]
-) -> None:
+def test_the_files_alone_keep_the_questions_of_one_phase_apart(flow_project: Any, settings: dict[str, Any]) -> None:
     flow_project.run(CREATE, **settings)
     prompts = []
     for answer in ("one", "two", "three"):
@@ -135,9 +122,7 @@ def test_the_files_alone_keep_the_questions_of_one_phase_apart(
     assert prompts == [PROMPT, f"{PROMPT}0", f"{PROMPT}1"]
 
 
-def test_finished_phases_are_in_the_state_for_readers_of_the_file(
-    flow_project: Any, settings: dict[str, Any]
-) -> None:
+def test_finished_phases_are_in_the_state_for_readers_of_the_file(flow_project: Any, settings: dict[str, Any]) -> None:
     flow_project.run(CREATE, **settings)
     flow_project.answer("one")
     flow_project.resume(CREATE)
@@ -153,9 +138,7 @@ def test_finished_phases_are_in_the_state_for_readers_of_the_file(
     assert statuses(flow_project) == ["completed", "pending"]
 
 
-def test_an_answer_of_an_unfinished_phase_is_not_asked_for_again(
-    flow_project: Any, settings: dict[str, Any]
-) -> None:
+def test_an_answer_of_an_unfinished_phase_is_not_asked_for_again(flow_project: Any, settings: dict[str, Any]) -> None:
     flow_project.run(CREATE, **settings)
     for answer in ("one", "two"):
         flow_project.answer(answer)
@@ -165,9 +148,7 @@ def test_an_answer_of_an_unfinished_phase_is_not_asked_for_again(
     assert flow_project.resume(CREATE).result[2] == ["two", "three"]
 
 
-def test_history_is_kept_through_retries_and_late_answers(
-    flow_project: Any, settings: dict[str, Any]
-) -> None:
+def test_history_is_kept_through_retries_and_late_answers(flow_project: Any, settings: dict[str, Any]) -> None:
     flow_project.run(CREATE, **settings)
     first = flow_project.request()["request_id"]
     flow_project.answer(None, status="timeout")
@@ -197,9 +178,7 @@ def test_a_crash_between_journal_and_state_file_is_repaired_on_resume(
     assert statuses(flow_project) == ["completed", "pending"]
 
 
-def test_files_left_by_a_crash_after_the_end_are_cleared_away(
-    flow_project: Any, settings: dict[str, Any]
-) -> None:
+def test_files_left_by_a_crash_after_the_end_are_cleared_away(flow_project: Any, settings: dict[str, Any]) -> None:
     flow_project.run(CREATE, **settings)
     for answer in ("one", "two"):
         flow_project.answer(answer)
@@ -293,9 +272,7 @@ def test_a_state_that_was_tampered_with_is_refused_untouched(
     flow_project.run(CREATE, **settings)
     forget_journal(flow_project)
     (flow_project.root / "link").symlink_to("/etc")
-    real = {
-        k: v.replace("ROOT", str(flow_project.root)) if isinstance(v, str) else v for k, v in change.items()
-    }
+    real = {k: v.replace("ROOT", str(flow_project.root)) if isinstance(v, str) else v for k, v in change.items()}
     (flow_project.root / STATE_FILE).write_text(json.dumps({**state(flow_project), **real}))
     before = (flow_project.root / STATE_FILE).read_bytes()
     with pytest.raises(refusal):

@@ -30,9 +30,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
 
 
 def run(flow_id: str = "flow-1", **changes: Any) -> Run:
-    fresh = Run(
-        flow_id, "demo", "1", "demo.py:demo", "/srv/app", RunStatus.RUNNING, {"a": "ü", "b": [1]}, AT, AT
-    )
+    fresh = Run(flow_id, "demo", "1", "demo.py:demo", "/srv/app", RunStatus.RUNNING, {"a": "ü", "b": [1]}, AT, AT)
     return fresh._replace(**changes)
 
 
@@ -162,15 +160,11 @@ def test_the_journal_file_is_private_and_survives_its_process(tmp_path: Path) ->
 
 def test_the_journal_is_written_through_to_the_disk(tmp_path: Path) -> None:
     with SqliteJournal(tmp_path / "journal.db") as journal:
-        pragmas = [
-            journal._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
-        ]
+        pragmas = [journal._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert pragmas == ["wal", 2]
 
 
-@pytest.mark.parametrize(
-    "content", [b"not a database, certainly not one" * 40, b"SQLite format 3\0" + b"\0" * 200]
-)
+@pytest.mark.parametrize("content", [b"not a database, certainly not one" * 40, b"SQLite format 3\0" + b"\0" * 200])
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal.db"
     path.write_bytes(content)

@@ -72,9 +72,7 @@ def test_a_result_type_is_described_to_the_agent_like_a_schema(flow_project: Any
 
 
 def test_a_failure_needs_no_json(flow_project: Any) -> None:
-    flow_project.run(
-        Flow("check", "1", lambda ctx: ctx.ask_outcome("q", agent="a", prompt="?", result=Review).ok)
-    )
+    flow_project.run(Flow("check", "1", lambda ctx: ctx.ask_outcome("q", agent="a", prompt="?", result=Review).ok))
     give(flow_project, "", status=RequestStatus.ERROR, error_type="UNKNOWN", message="no")
     assert flow_project.response_path.exists()
 
@@ -153,9 +151,7 @@ def many(count: int) -> Flow:
 
 def git(root: Path, *words: str) -> str:
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    return subprocess.run(
-        ("git", *identity, *words), cwd=root, check=True, capture_output=True, text=True
-    ).stdout
+    return subprocess.run(("git", *identity, *words), cwd=root, check=True, capture_output=True, text=True).stdout
 
 
 def test_cleaning_the_work_tree_during_a_pause_loses_nothing(flow_project: Any) -> None:

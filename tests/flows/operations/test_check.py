@@ -29,9 +29,7 @@ def release(ctx: Context, tag: str) -> str:
 FLOW = Flow("release", "1", release)
 
 
-def checked(
-    flow_project: Any, function: Callable[..., Any], version: str = "1", **details: Any
-) -> CheckedRun:
+def checked(flow_project: Any, function: Callable[..., Any], version: str = "1", **details: Any) -> CheckedRun:
     [one] = check(CheckRequest(Flow("release", version, function, **details), (flow_project.root,)))
     return one
 

@@ -107,9 +107,7 @@ def test_other_exit_codes_end_the_drive_and_are_passed_on(flow_project: Any) -> 
     assert driven(flow_project, CommandHandler(["true"]), "sh", "-c", "echo out; exit 7").exit_code == 7
 
 
-def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(
-    flow_project: Any, program: Path
-) -> None:
+def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(flow_project: Any, program: Path) -> None:
     endless = flow_project.root / "endless.sh"
     endless.write_text(
         PROGRAM.replace("--resume ]", "--never ]").replace("exit 42", "rm -f .agent-response.json; exit 42")
@@ -136,9 +134,7 @@ def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(
         ),
     ],
 )
-def test_a_program_that_pauses_without_a_request_is_refused(
-    flow_project: Any, leave: str, complaint: str
-) -> None:
+def test_a_program_that_pauses_without_a_request_is_refused(flow_project: Any, leave: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         driven(flow_project, CommandHandler(["true"]), "sh", "-c", leave)
 
@@ -217,9 +213,7 @@ def test_waiting_for_a_person_ends_with_the_answer_or_with_the_time(
     assert PendingHandler().answer(request(), files) is None
 
 
-def test_a_person_answers_a_driven_program(
-    flow_project: Any, program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_answers_a_driven_program(flow_project: Any, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer_meanwhile(_: float) -> None:
         if not flow_project.response_path.exists():
             respond(RespondRequest(flow_project.root, Reply(text="Nautilus")))

@@ -57,9 +57,7 @@ def test_an_answer_is_written_whole_and_fits_the_request(flow_project: Any) -> N
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
-def test_an_answer_that_no_reader_of_json_would_read_is_not_written(
-    flow_project: Any, seconds: float
-) -> None:
+def test_an_answer_that_no_reader_of_json_would_read_is_not_written(flow_project: Any, seconds: float) -> None:
     flow_project.run(ONE)
     with pytest.raises(UserError, match="duration_seconds"):
         answer(flow_project, Reply(text="x", duration_seconds=seconds))
@@ -151,9 +149,7 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_p
         (Reply(text="x" * (17 * 1024 * 1024)), "too large"),
     ],
 )
-def test_an_answer_the_flow_would_refuse_is_refused_here(
-    flow_project: Any, reply: Reply, complaint: str
-) -> None:
+def test_an_answer_the_flow_would_refuse_is_refused_here(flow_project: Any, reply: Reply, complaint: str) -> None:
     flow_project.run(ONE)
     with pytest.raises(UserError, match=complaint):
         answer(flow_project, reply)

@@ -91,9 +91,7 @@ def test_a_run_that_does_not_get_on_is_left_alone_for_longer_and_longer(paused: 
 def test_whoever_answered_may_resume_it_first(paused: Any) -> None:
     tried: list[WaitingRun] = []
     inputs = RunInputs(clock=paused.clock)
-    watch = Watch(
-        lambda: [Watched(paused.root)], lambda run: not tried.append(run), inputs, patience_seconds=3
-    )
+    watch = Watch(lambda: [Watched(paused.root)], lambda run: not tried.append(run), inputs, patience_seconds=3)
     paused.answer("yes")
     watch.look()
     assert tried == []

@@ -41,9 +41,7 @@ class Shell:
         """`bridgehead flow …`"""
         return self.run(*self.command(*words), stdin=stdin, cwd=cwd)
 
-    def run(
-        self, *command: str, stdin: str = "", cwd: Path | None = None, timeout_seconds: float = 120
-    ) -> Done:
+    def run(self, *command: str, stdin: str = "", cwd: Path | None = None, timeout_seconds: float = 120) -> Done:
         done = subprocess.run(
             command,
             input=stdin.encode(),

@@ -171,9 +171,7 @@ def chosen(writes: list[Write]) -> Iterator[Write]:
     """Of each phase some writes evenly over it, its first and its last among them."""
     for phase in range(1, PHASES + 1):
         inside = [write for write in writes if write.phase == phase]
-        picked = {
-            round(step * (len(inside) - 1) / (CRASHES_PER_PHASE - 1)) for step in range(CRASHES_PER_PHASE)
-        }
+        picked = {round(step * (len(inside) - 1) / (CRASHES_PER_PHASE - 1)) for step in range(CRASHES_PER_PHASE)}
         yield from (inside[place] for place in sorted(picked) if inside)
 
 
@@ -208,9 +206,7 @@ def main(folder: Path) -> None:
         writes = writes_of(TemplateProject(place))
         for write in chosen(writes):
             _copied(stage, place)
-            verdicts.setdefault(write.phase, []).append(
-                verdict(TemplateProject(place), write.number, expected)
-            )
+            verdicts.setdefault(write.phase, []).append(verdict(TemplateProject(place), write.number, expected))
         _copied(stage, place)
         if TemplateProject(place).run().pause is not None:
             TemplateProject(place).answer()

@@ -24,9 +24,7 @@ ORDERS = {
     "class OrderRepository:\n    def find_order(self, order_id: str) -> str | None:\n        return None\n\n\n"
     "class OrderMissing(LookupError):\n    pass\n" + "# kept short\n" * 8,
     "tests/services/test_orders.py": "from orderbook.services.orders import OrderLine\n\n\n"
-    'def test_a_line_knows_its_order() -> None:\n    assert OrderLine("a", 1).order_id == "a"\n'
-    + "# short\n"
-    * 8,
+    'def test_a_line_knows_its_order() -> None:\n    assert OrderLine("a", 1).order_id == "a"\n' + "# short\n" * 8,
     "README.md": "# Orderbook\n",
 }
 

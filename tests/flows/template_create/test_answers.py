@@ -167,9 +167,7 @@ def test_hostile_words_in_an_agent_stay_inside_its_front_matter() -> None:
     from bridgehead.flows.template_create.agents import front_matter_of
     from bridgehead.flows.template_create.phases.p7_agent_texts import render_agent
 
-    text = render_agent(
-        NewAgent("a", 'x"\n---\nname: evil', "because", technologies=("C#: yes\n- no", "true"))
-    )
+    text = render_agent(NewAgent("a", 'x"\n---\nname: evil', "because", technologies=("C#: yes\n- no", "true")))
 
     head = front_matter_of(text)
     assert head is not None

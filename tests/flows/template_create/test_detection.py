@@ -35,9 +35,7 @@ def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(
     assert found.project_name == "orderbook"
     assert found.naming.classes == "PascalCase"
     assert found.naming.methods == "snake_case"
-    assert {"Repository", "Service layer", "Immutable value objects", "Asynchronous I/O"} <= set(
-        found.patterns
-    )
+    assert {"Repository", "Service layer", "Immutable value objects", "Asynchronous I/O"} <= set(found.patterns)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +96,7 @@ def test_an_empty_project_is_unknown_and_not_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "package.json", "Cargo.toml", "composer.json"])
-@pytest.mark.parametrize(
-    "text", ["{", "[]", '{"dependencies": 3}', "[project]\ndependencies = 3", "\x00", ""]
-)
+@pytest.mark.parametrize("text", ["{", "[]", '{"dependencies": 3}', "[project]\ndependencies = 3", "\x00", ""])
 def test_a_broken_dependency_file_tells_nothing(name: str, text: str) -> None:
     assert frameworks_in(dependencies_in({name: text})) == []
 
@@ -111,9 +107,7 @@ def test_generated_files_do_not_decide_the_language() -> None:
     assert [path for path in (*generated, "src/Order.cs") if not is_excluded(path)] == ["src/Order.cs"]
 
 
-@pytest.mark.parametrize(
-    "path", [".env", "conf/.env.local", "tls/server.pem", "id_rsa", "a.key", "credentials.json"]
-)
+@pytest.mark.parametrize("path", [".env", "conf/.env.local", "tls/server.pem", "id_rsa", "a.key", "credentials.json"])
 def test_files_that_may_hold_secrets_are_left_out_by_name(path: str) -> None:
     assert is_excluded(path)
 
@@ -136,9 +130,7 @@ def test_the_directory_tree_counts_files_and_stays_short() -> None:
     assert directory_tree([f"{n:03}/x.py" for n in range(400)]).endswith("… 251 more")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("package.json", "[" * 5000), ("pyproject.toml", f"a = {'[' * 5000}")]
-)
+@pytest.mark.parametrize(("name", "text"), [("package.json", "[" * 5000), ("pyproject.toml", f"a = {'[' * 5000}")])
 def test_a_dependency_file_that_is_nested_beyond_reason_tells_nothing(name: str, text: str) -> None:
     found = analysis_of({name: text})
     assert (found.project_name, found.language_version, found.frameworks) == ("project", "", ())
@@ -183,9 +175,7 @@ def test_a_version_is_the_one_the_lock_file_settled_on(lock: str) -> None:
 
 
 def test_what_an_agent_claims_is_held_against_what_was_counted(caplog: pytest.LogCaptureFixture) -> None:
-    counted = CodebaseAnalysis(
-        primary_language="Python", framework="Flask", dependencies=("flask", "sqlalchemy")
-    )
+    counted = CodebaseAnalysis(primary_language="Python", framework="Flask", dependencies=("flask", "sqlalchemy"))
     claimed = CodebaseAnalysis(
         primary_language="COBOL",
         framework="CICS",

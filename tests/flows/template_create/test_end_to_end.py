@@ -247,9 +247,7 @@ def test_links_ignored_files_and_secrets_reach_neither_prompt_nor_package(
     (user.project / "src/orderbook/ignored.py").write_text("IGNORED_TEXT = 1\n" * 30)
     (user.project / ".gitignore").write_text("ignored.py\n")
     key = "AKIA" + "QZ3X7VJKLMNPR5TW"
-    (user.project / "src/orderbook/get_keys.py").write_text(
-        f'SECRET_TEXT = 1\naws_access_key_id = "{key}"\n' * 20
-    )
+    (user.project / "src/orderbook/get_keys.py").write_text(f'SECRET_TEXT = 1\naws_access_key_id = "{key}"\n' * 20)
     subprocess.run(["git", "init", "-q", str(user.project)], check=True, env=user.environ())
 
     assert create().code == 42

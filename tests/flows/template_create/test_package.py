@@ -86,8 +86,7 @@ def test_a_value_of_front_matter_is_not_written_as_halves_of_a_character() -> No
 
 def test_a_template_is_named_after_language_and_architecture() -> None:
     assert (
-        template_name(CodebaseAnalysis("C#", architecture="Clean Architecture"))
-        == "csharp-clean-architecture-template"
+        template_name(CodebaseAnalysis("C#", architecture="Clean Architecture")) == "csharp-clean-architecture-template"
     )
     assert template_name(CodebaseAnalysis()) == "project-template"
     assert len(template_name(CodebaseAnalysis("Go", architecture="very " * 40))) <= 50
@@ -175,9 +174,7 @@ def test_options_are_read_and_agents_are_on_by_default(tmp_path: Path) -> None:
 def test_the_users_own_agents_come_before_global_ones_of_the_same_name(project: Path, tmp_path: Path) -> None:
     for folder, text in ((project, "mine"), (tmp_path / "home", "global")):
         (folder / ".claude/agents").mkdir(parents=True)
-        (folder / ".claude/agents/code-reviewer.md").write_text(
-            f"---\nname: code-reviewer\ndescription: {text}\n---\n"
-        )
+        (folder / ".claude/agents/code-reviewer.md").write_text(f"---\nname: code-reviewer\ndescription: {text}\n---\n")
         (folder / ".claude/agents/more-ext.md").write_text("---\nname: more\n---\n")
 
     inventory = take_inventory(str(project))
@@ -196,9 +193,7 @@ def test_with_an_invoker_the_whole_flow_runs_in_one_process(project: Path, tmp_p
         ],
     )
 
-    done = TemplateCreateOrchestrator(agent_invoker=invoker).run(
-        project, "--output", str(tmp_path / "package")
-    )
+    done = TemplateCreateOrchestrator(agent_invoker=invoker).run(project, "--output", str(tmp_path / "package"))
 
     assert (done.exit_code, done.result["fallbacks"], done.result["agents"]) == (0, [], [])
     assert (tmp_path / "package/CLAUDE.md").is_file()

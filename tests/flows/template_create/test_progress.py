@@ -40,9 +40,7 @@ def test_a_warning_takes_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["a pipe", "a dumb terminal"])
-def test_nothing_is_written_where_nobody_watches(
-    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_where_nobody_watches(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     with Progress(stream) as progress:
         progress.entered(1, "codebase_analysis")

@@ -100,9 +100,7 @@ for files in (SCRIPT, RUST, GO, JAVA, CSHARP):  # very short files stand for not
 
 
 @pytest.fixture
-def packaged(
-    laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path
-) -> Callable[[Mapping[str, str]], Path]:
+def packaged(laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path) -> Callable[[Mapping[str, str]], Path]:
     """Makes a package of a project, without agents."""
 
     def made(files: Mapping[str, str]) -> Path:
@@ -116,9 +114,7 @@ def packaged(
 
 
 def everything(root: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()
-    }
+    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 @pytest.mark.parametrize("language", PROJECTS)
@@ -148,9 +144,7 @@ def test_the_old_names_give_the_old_project_back(
     assert everything(made.path) == {path: text for path, text in PROJECTS[language].items() if text}
 
 
-@pytest.mark.parametrize(
-    ("language", "program"), [("Python", "python3"), ("JavaScript", "npm"), ("Rust", "cargo")]
-)
+@pytest.mark.parametrize(("language", "program"), [("Python", "python3"), ("JavaScript", "npm"), ("Rust", "cargo")])
 def test_the_projects_own_build_and_tests_pass_under_other_names(
     language: str,
     program: str,

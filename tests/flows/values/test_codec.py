@@ -129,7 +129,6 @@ def test_a_value_comes_back_as_it_was(value: Any, kind: Any) -> None:
         {"~": "set", "v": [1]},
         {"~": {"~": {1}}},
     ],
-    ids=repr,
 )
 def test_a_value_without_a_type_comes_back_as_it_was(value: Any) -> None:
     back = decode(encode(value))
@@ -152,9 +151,7 @@ def test_a_type_takes_what_older_journals_hold_in_its_place() -> None:
     assert from_plain({"1": 2}, dict[int, int]) == {1: 2}
 
 
-@pytest.mark.parametrize(
-    "value", [float("nan"), object(), lambda: 1, (x for x in "a"), {object(): 1}, {object()}]
-)
+@pytest.mark.parametrize("value", [float("nan"), object(), lambda: 1, (x for x in "a"), {object(): 1}, {object()}])
 def test_what_has_no_json_form_is_refused_at_once(value: Any) -> None:
     with pytest.raises(NotRecordable, match="cannot be recorded"):
         encode({"a": value})
@@ -205,11 +202,7 @@ def test_the_complaint_names_the_member() -> None:
 
 
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=10,
 )

@@ -33,9 +33,7 @@ def test_what_names_no_moment_is_none(text: str) -> None:
 
 
 def test_any_fraction_and_any_zone_name_a_moment() -> None:
-    assert parse_time("2025-11-18t10:30:00.1234567891z") == datetime(
-        2025, 11, 18, 10, 30, 0, 123456, tzinfo=UTC
-    )
+    assert parse_time("2025-11-18t10:30:00.1234567891z") == datetime(2025, 11, 18, 10, 30, 0, 123456, tzinfo=UTC)
     assert parse_time("2025-11-18T10:30:00-23:59") == datetime(2025, 11, 19, 10, 29, tzinfo=UTC)
 
 

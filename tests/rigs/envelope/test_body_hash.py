@@ -48,9 +48,7 @@ def test_property_line_ends_and_trailing_blanks_do_not_reach_the_hash(body: str)
 
 @settings(deadline=None)
 @given(BODIES, st.integers(0, 4))
-def test_property_a_clean_body_hashes_the_same_before_and_after_being_read_back(
-    body: str, marks: int
-) -> None:
+def test_property_a_clean_body_hashes_the_same_before_and_after_being_read_back(body: str, marks: int) -> None:
     clean = clean_body(BOM * marks + body)
     assert body_hash(clean) == body_hash(normalise_body(clean)) == hashlib.sha256(clean.encode()).hexdigest()
 

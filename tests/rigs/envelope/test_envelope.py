@@ -37,9 +37,7 @@ PIECES = st.sampled_from(
         b'"',
     ]
 )
-RAW = st.one_of(
-    st.binary(), st.lists(PIECES).map(b"".join), st.binary().map(lambda raw: b"---\n" + raw + b"\n---\n")
-)
+RAW = st.one_of(st.binary(), st.lists(PIECES).map(b"".join), st.binary().map(lambda raw: b"---\n" + raw + b"\n---\n"))
 
 
 @settings(deadline=None)
@@ -76,9 +74,7 @@ def test_a_body_may_hold_fences() -> None:
     assert parse_envelope(b"---\nfrom: a\n---\nx\n---\ny\n") == Envelope({"from": "a"}, "x\n---\ny\n")
 
 
-@pytest.mark.parametrize(
-    "raw", [b"---\nfrom: a\n---", b"---\nfrom: a\n---\n", b"\xef\xbb\xbf---\rfrom: a\r---"]
-)
+@pytest.mark.parametrize("raw", [b"---\nfrom: a\n---", b"---\nfrom: a\n---\n", b"\xef\xbb\xbf---\rfrom: a\r---"])
 def test_a_file_may_end_with_its_frontmatter(raw: bytes) -> None:
     assert parse_envelope(raw) == Envelope({"from": "a"}, "\n")
 

@@ -121,9 +121,7 @@ def test_bad_thread_ids_are_refused(typed: str) -> None:
 
 def test_message_types_are_taken_exactly() -> None:
     assert fields.parse_message_type("ACK") == "ACK"
-    with pytest.raises(
-        fields.MessageTypeUnknown, match='unknown message type "ack" — must be one of: REQUEST, '
-    ):
+    with pytest.raises(fields.MessageTypeUnknown, match='unknown message type "ack" — must be one of: REQUEST, '):
         fields.parse_message_type("ack")
 
 
@@ -152,9 +150,7 @@ def test_only_three_types_can_be_relayed() -> None:
         (5, None),
     ],
 )
-def test_the_class_follows_from_the_first_visible_character(
-    status: object, expected: StatusClass | None
-) -> None:
+def test_the_class_follows_from_the_first_visible_character(status: object, expected: StatusClass | None) -> None:
     assert status_class(status) is expected
 
 

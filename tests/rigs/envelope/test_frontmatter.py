@@ -72,9 +72,7 @@ USUAL_VALUES = {
     "references": [None, "\n  - abc1234", "\n  - 1234567", "\n  - 12e4567\n  - abc1234", "[]"],
     "body_hash": ["0" * 63 + "a", "0" * 64, "1e" + "0" * 62, "ab" * 32],
 }
-AWKWARD = st.text(
-    alphabet="aA1-.:#?~e '\"\\[]{},&*!|>%@`\t\n\r\x00\x1b\x7f\x85\u2028\ufeff🎯\uffff", max_size=12
-)
+AWKWARD = st.text(alphabet="aA1-.:#?~e '\"\\[]{},&*!|>%@`\t\n\r\x00\x1b\x7f\x85\u2028\ufeff🎯\uffff", max_size=12)
 TEXTS = st.one_of(st.text(), AWKWARD, st.from_regex(r"\A[-+.0-9xoeE]{1,6}\Z"))
 
 
@@ -96,11 +94,7 @@ def test_property_the_fast_path_never_differs_from_the_full_loader(text: str) ->
 
 
 @settings(deadline=None)
-@given(
-    st.dictionaries(
-        st.sampled_from("from to tldr nonce".split()), st.text() | st.lists(st.text(), min_size=1)
-    )
-)
+@given(st.dictionaries(st.sampled_from("from to tldr nonce".split()), st.text() | st.lists(st.text(), min_size=1)))
 def test_property_the_fast_path_agrees_with_the_full_loader_on_what_we_write(
     fields: dict[str, Value],
 ) -> None:
@@ -234,9 +228,7 @@ def test_property_any_text_is_read_back_as_written(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(
-    st.dictionaries(st.sampled_from("from to date status tldr references".split()), TEXTS | st.lists(TEXTS))
-)
+@given(st.dictionaries(st.sampled_from("from to date status tldr references".split()), TEXTS | st.lists(TEXTS)))
 def test_property_fields_keep_their_order(fields: dict[str, Value]) -> None:
     fields = {"nonce": "x", **fields}  # an empty mapping is no frontmatter
     parsed = parse_envelope(write_envelope(fields, "").encode())

@@ -99,9 +99,7 @@ def test_fuzz_written_values_are_the_references_bytes_and_are_read_by_it(package
 def test_fuzz_values_the_reference_wrote_are_read_right(package: Path) -> None:
     tried: list[dict[str, Value]] = [{"tldr": text, "status": text} for text in texts(2, 8)]
     written = ask(package, ({"ask": "write", "frontmatter": fields, "body": "x"} for fields in tried))
-    theirs = ask(
-        package, ({"ask": "read", "raw": base64.b64encode(w["text"].encode()).decode()} for w in written)
-    )
+    theirs = ask(package, ({"ask": "read", "raw": base64.b64encode(w["text"].encode()).decode()} for w in written))
     for fields, answer, read in zip(tried, written, theirs, strict=True):
         parsed = parse_envelope(answer["text"].encode())
         assert isinstance(parsed, Envelope)
@@ -111,9 +109,7 @@ def test_fuzz_values_the_reference_wrote_are_read_right(package: Path) -> None:
 
 def test_fuzz_bodies_are_normalised_and_hashed_alike(package: Path) -> None:
     bodies = texts(3, 30)
-    for body, answer in zip(
-        bodies, ask(package, ({"ask": "normalise", "body": body} for body in bodies)), strict=True
-    ):
+    for body, answer in zip(bodies, ask(package, ({"ask": "normalise", "body": body} for body in bodies)), strict=True):
         assert normalise_body(body) == answer["body"]
         assert body_hash(body) == answer["hash"]
 
@@ -156,9 +152,7 @@ def files(seed: int) -> list[bytes]:
         lines = [f"{name}: {chance.choice(VALUES)}{chance.choice(ENDINGS)}" for name in names]
         end = chance.choice(["\n", "\n", "\n", "\r\n", "\r"])
         text = "\n".join(["---", *lines, "---", "body  ", ""]).replace("\n", end)
-        found.append(
-            chance.choice([b"", b"", b"\xef\xbb\xbf"]) + text.encode() + chance.choice([b"", b"\xff\xc3"])
-        )
+        found.append(chance.choice([b"", b"", b"\xef\xbb\xbf"]) + text.encode() + chance.choice([b"", b"\xff\xc3"]))
     return found
 
 
@@ -190,7 +184,5 @@ def test_fuzz_files_are_read_and_judged_alike(package: Path) -> None:
         assert as_javascript(parsed.frontmatter) == as_javascript(answer["frontmatter"]), raw
         assert parsed.body == answer["body"]
         assert body_hash(parsed.body) == answer["hash"]
-        assert {fault.path for fault in schema_faults(parsed.frontmatter)} == named_paths(answer["paths"]), (
-            raw
-        )
+        assert {fault.path for fault in schema_faults(parsed.frontmatter)} == named_paths(answer["paths"]), raw
     assert read_by_both > COUNT // 10

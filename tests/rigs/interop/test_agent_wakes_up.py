@@ -71,22 +71,16 @@ def test_watch_exec_wakes_an_agent_that_answers(
             watching.terminate()
     assert (event["filename"], event["exit_code"]) == ("REQUEST.md", 0)
 
-    assert (
-        "type=RESPONSE from=windows-5080" in mac.rig("wait", "--for", "RESPONSE", "--timeout", "10m").ok().out
-    )
+    assert "type=RESPONSE from=windows-5080" in mac.rig("wait", "--for", "RESPONSE", "--timeout", "10m").ok().out
     said = (tmp_path / "said").read_text().strip()
     assert said and said in mac.rig("thread", "demo-01").ok().out
     prompts = json.dumps([request.body for request in server.log.questions()])
     assert "begin foreign text" in prompts and "Which toolkit?" in prompts
 
 
-def test_wait_wakes_an_agent_that_answers(
-    bridge: Bridge, mac: Clone, agent: dict[str, str], tmp_path: Path
-) -> None:
+def test_wait_wakes_an_agent_that_answers(bridge: Bridge, mac: Clone, agent: dict[str, str], tmp_path: Path) -> None:
     windows = bridge.clone("b", "windows-5080")
-    script = answering(
-        tmp_path, agent, reads=f"{OURS} wait --for REQUEST --timeout 10m >&2 && {OURS} inbox --prompt"
-    )
+    script = answering(tmp_path, agent, reads=f"{OURS} wait --for REQUEST --timeout 10m >&2 && {OURS} inbox --prompt")
     asking(mac)
     windows.run(str(script), PATH=os.environ["PATH"]).ok()
     mac.rig("sync", "--auto").ok()

@@ -74,8 +74,6 @@ def test_tables_of_a_later_version_are_left_alone_with_one_warning(mac: Clone, d
     send(mac, "STATE", "demo-01", "--no-push", database=database)
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("UPDATE bridge_meta SET value = '99'")
-    sent = mac.rig(
-        "send", "ACK", "--thread", "demo-01", "--to", "ops", "--no-push", SWARM_DB=str(database)
-    ).ok()
+    sent = mac.rig("send", "ACK", "--thread", "demo-01", "--to", "ops", "--no-push", SWARM_DB=str(database)).ok()
     assert sent.err.count("warning: the control plane") == 1
     assert states(database) == [("STATE.md", "sent")]

@@ -66,9 +66,7 @@ class World:
 
 def git_bytes(clone: Clone, *arguments: str, stdin: bytes = b"") -> bytes:
     command = ["git", *arguments]
-    done = subprocess.run(
-        command, cwd=clone.path, env=clone.environ(), input=stdin, capture_output=True, check=True
-    )
+    done = subprocess.run(command, cwd=clone.path, env=clone.environ(), input=stdin, capture_output=True, check=True)
     return done.stdout
 
 

@@ -49,9 +49,7 @@ def push_tracked(clone: Clone, path: str, text: str | None = None, link: str | N
 
 
 @pytest.mark.parametrize("named", ["absolute", "climbing"])
-def test_a_tracked_configuration_names_no_database(
-    bridge: Bridge, hostile: Clone, precious: Path, named: str
-) -> None:
+def test_a_tracked_configuration_names_no_database(bridge: Bridge, hostile: Clone, precious: Path, named: str) -> None:
     path = str(precious) if named == "absolute" else "../precious.db"
     push_tracked(hostile, ".bridge/config.yaml", f"{CONFIG}control_plane: {path}\n")
     victim = bridge.clone("v")

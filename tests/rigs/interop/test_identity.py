@@ -83,13 +83,9 @@ def test_a_member_signs_and_whoever_does_not_is_not_that_member(bridge: Bridge, 
     windows = bridge.clone("w", "windows-5080")
 
     assert windows.rig("verify").code == 1
-    assert (
-        "path=demo-01/VERIFY.md state=held kinds=signature_missing" in windows.rig("quarantine", "list").out
-    )
+    assert "path=demo-01/VERIFY.md state=held kinds=signature_missing" in windows.rig("quarantine", "list").out
     waiting = windows.rig("inbox", "--json").ok().json["envelopes"]
-    assert [(one["filename"], one["verification"]["state"]) for one in waiting] == [
-        ("REQUEST.md", "verified")
-    ]
+    assert [(one["filename"], one["verification"]["state"]) for one in waiting] == [("REQUEST.md", "verified")]
 
 
 def test_an_unsigned_answer_in_a_members_name_discharges_nothing(bridge: Bridge, mac: Clone) -> None:
@@ -215,9 +211,7 @@ def test_nobody_writes_into_the_members_thread_by_hand(mac: Clone) -> None:
         assert refused.code == 1 and "is reserved" in refused.err, command
 
 
-def test_a_relay_by_a_member_is_verified_and_its_freeze_is_bounded(
-    bridge: Bridge, mac: Clone, mike: Clone
-) -> None:
+def test_a_relay_by_a_member_is_verified_and_its_freeze_is_bounded(bridge: Bridge, mac: Clone, mike: Clone) -> None:
     mike.rig("sync", "--auto").ok()
     mike.rig("member", "add", "mike-relay", "--freeze-minutes", "5").ok()
     asked = mike.rig("thread", "demo-01", "--json").json["envelopes"][0]["frontmatter"]["body_hash"]

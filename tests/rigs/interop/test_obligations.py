@@ -45,9 +45,7 @@ def test_both_sides_see_what_is_owed_taken_and_delivered(mac: Clone, windows: Cl
     mac.rig("sync", "--auto").ok()
     assert header(mac) == "rig-bridge: inbox waiting=1"
     found = mac.rig("inbox", "--json").ok()
-    assert [(one["filename"], one["state"]) for one in found.json["envelopes"]] == [
-        ("RESPONSE.md", "delivered")
-    ]
+    assert [(one["filename"], one["state"]) for one in found.json["envelopes"]] == [("RESPONSE.md", "delivered")]
     assert {one["rig_id"] for one in found.json["rigs"]} == {"mac-m5max", "windows-5080"}
     assert found.json["remote_seen_at"] and "the remote was last looked at 20" in found.err
 
@@ -63,9 +61,7 @@ def test_an_agent_that_is_shown_an_answer_has_seen_it(mac: Clone, windows: Clone
     assert mac.rig("inbox", "--prompt").ok().out == "No envelope waits for rig mac-m5max.\n"
 
 
-def test_an_answer_names_its_question_so_that_all_clones_take_it_for_the_same(
-    mac: Clone, windows: Clone
-) -> None:
+def test_an_answer_names_its_question_so_that_all_clones_take_it_for_the_same(mac: Clone, windows: Clone) -> None:
     asked = windows.git("rev-parse", "HEAD")
     sent = windows.rig("send", "RESPONSE", *SEND, "mac-m5max", "--json").ok().json
     assert sent["references"] == [asked]
@@ -115,9 +111,8 @@ def test_the_end_settles_the_rest_and_two_ends_are_a_conflict(mac: Clone, window
 
 def test_a_recipient_nobody_knows_is_named_with_the_nearest_one(mac: Clone, windows: Clone) -> None:
     done = windows.rig("send", "ACK", *SEND, "mac-m5mx").ok()
-    assert (
-        'nobody called mac-m5mx has written or been written to in this bridge. Did you mean "mac-m5max"?'
-        in (done.err)
+    assert 'nobody called mac-m5mx has written or been written to in this bridge. Did you mean "mac-m5max"?' in (
+        done.err
     )
     assert "nobody called" not in windows.rig("send", "ACK", *SEND, "mac-m5max").ok().err
 
@@ -148,9 +143,7 @@ def test_what_landed_locally_is_one_command_from_the_wire(mac: Clone, windows: C
     assert windows.envelopes() == ["demo-01/REQUEST.md", "demo-01/STATE-2.md", "demo-01/STATE.md"]
 
 
-def test_wait_returns_at_once_for_what_is_there_and_is_bounded_for_what_is_not(
-    mac: Clone, windows: Clone
-) -> None:
+def test_wait_returns_at_once_for_what_is_there_and_is_bounded_for_what_is_not(mac: Clone, windows: Clone) -> None:
     nothing = mac.rig("wait", "--timeout", "0")
     assert (nothing.code, nothing.out) == (1, "rig-bridge: wait arrived=0\n")
     assert mac.rig("wait", "--timeout", "soon").code == 1
@@ -167,9 +160,7 @@ def test_wait_wakes_up_on_arrival(mac: Clone, windows: Clone) -> None:
     assert "type=RESULT from=windows-5080" in out and "ACK" not in out
 
 
-def test_watch_runs_a_command_with_the_envelope_fenced_once(
-    mac: Clone, windows: Clone, tmp_path: Path
-) -> None:
+def test_watch_runs_a_command_with_the_envelope_fenced_once(mac: Clone, windows: Clone, tmp_path: Path) -> None:
     got = tmp_path / "got"
     script = tmp_path / "agent"
     script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\ncat > {got}\necho said; exit 3\n")

@@ -73,9 +73,7 @@ def test_the_reference_pulls_lists_and_shows_what_we_posted(repository, referenc
     assert shown["body"] == "from us: é ▶\n"
 
 
-def test_we_list_what_the_reference_sent_with_nothing_against_it(
-    world, clone, other_clone, repository, reference
-):
+def test_we_list_what_the_reference_sent_with_nothing_against_it(world, clone, other_clone, repository, reference):
     (other_clone / "demo-01").mkdir()
     reference("send", "REQUEST", "--thread", "demo-01", "--to", "mac-m5max", "--tldr", "first: contact #1")
     assert repository.fast_forward(repository.fetch(WIRE)) is None
@@ -86,9 +84,7 @@ def test_we_list_what_the_reference_sent_with_nothing_against_it(
     assert listed.turn.commit_sha == world.head(other_clone)
 
 
-def test_a_race_with_the_reference_ends_with_both_turns_in_one_line(
-    world, clone, other_clone, repository, reference
-):
+def test_a_race_with_the_reference_ends_with_both_turns_in_one_line(world, clone, other_clone, repository, reference):
     (other_clone / "demo-01").mkdir()
     reference("send", "ACK", "--thread", "demo-01", "--to", "mac-m5max")
     commit = send(repository, "demo-01/ACK.md", "ours\n")

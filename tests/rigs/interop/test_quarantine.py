@@ -25,9 +25,7 @@ def windows(bridge: Bridge, mac: Clone) -> Clone:
     return bridge.clone("b", "windows-5080")
 
 
-def envelope(
-    kind: str, *, thread: str = "demo-01", sender: str = "windows-5080", said: str = "evil words"
-) -> str:
+def envelope(kind: str, *, thread: str = "demo-01", sender: str = "windows-5080", said: str = "evil words") -> str:
     return (
         f"---\nfrom: {sender}\nto: mac-m5max\ndate: 2026-05-16\nstatus: ▶ s\ntype: {kind}\n"
         f"thread: {thread}\nbody_hash: {body_hash(said + chr(10))}\n---\n{said}\n"
@@ -53,9 +51,7 @@ def test_a_bad_envelope_does_not_stop_the_good_ones_behind_it(mac: Clone, window
 
     done = mac.rig("sync", "--auto").ok()
 
-    assert done.out == (
-        "rig-bridge: sync pulled=true fast_forward=true new_envelopes=1 diverged=false quarantined=1\n"
-    )
+    assert done.out == ("rig-bridge: sync pulled=true fast_forward=true new_envelopes=1 diverged=false quarantined=1\n")
     assert "! demo-01/VERIFY.md (quarantined: thread_mismatch)" in done.err
     assert [found["filename"] for found in mac.rig("inbox", "--json").json["envelopes"]] == ["VERIFY-2.md"]
     for shown in (mac.rig("thread", "demo-01"), mac.rig("inbox", "--prompt")):
@@ -63,9 +59,7 @@ def test_a_bad_envelope_does_not_stop_the_good_ones_behind_it(mac: Clone, window
     assert "envelopes=2" in mac.rig("status", "--wide").out
 
 
-def test_quarantine_list_and_show_name_it_and_verify_does_not_fail_for_ever(
-    mac: Clone, windows: Clone
-) -> None:
+def test_quarantine_list_and_show_name_it_and_verify_does_not_fail_for_ever(mac: Clone, windows: Clone) -> None:
     assert mac.rig("quarantine", "list").ok().out == "rig-bridge: quarantine held=0\n"
     pushed(windows, BAD)
     mac.rig("sync", "--auto").ok()
@@ -109,9 +103,7 @@ def test_accepting_it_takes_it_in_still_named(mac: Clone, windows: Clone) -> Non
     mac.rig("verify").ok()
 
 
-def test_the_pull_inside_send_says_what_came_and_leaves_the_question_waiting(
-    mac: Clone, windows: Clone
-) -> None:
+def test_the_pull_inside_send_says_what_came_and_leaves_the_question_waiting(mac: Clone, windows: Clone) -> None:
     pushed(windows, {"demo-01/VERIFY.md": envelope("VERIFY", said="please look")})
 
     done = mac.rig("send", "RESPONSE", *SEND, "windows-5080").ok()
@@ -157,9 +149,7 @@ def test_an_envelope_added_and_deleted_again_stops_the_pull(mac: Clone, windows:
     assert "! demo-01/STATE.md (file deleted on remote)" in done.err
 
 
-def test_a_readme_is_taken_with_the_flag_although_something_here_is_unpushed(
-    mac: Clone, windows: Clone
-) -> None:
+def test_a_readme_is_taken_with_the_flag_although_something_here_is_unpushed(mac: Clone, windows: Clone) -> None:
     pushed(windows, {"README.md": "# hello\n"})
 
     refused = mac.rig("send", "STATE", *SEND, "windows-5080")
@@ -192,9 +182,7 @@ def test_watching_tells_of_a_refusal_once(mac: Clone, windows: Clone) -> None:
 
 
 @needs_ssh_keygen
-@pytest.mark.parametrize(
-    ("word", "state", "waiting"), [("lift", "lifted", True), ("confirm", "confirmed", False)]
-)
+@pytest.mark.parametrize(("word", "state", "waiting"), [("lift", "lifted", True), ("confirm", "confirmed", False)])
 def test_a_signed_verdict_of_a_trusted_human_decides(
     bridge: Bridge, mac: Clone, windows: Clone, word: str, state: str, waiting: bool
 ) -> None:
@@ -217,9 +205,7 @@ def test_a_signed_verdict_of_a_trusted_human_decides(
 
 
 @needs_reference
-def test_the_reference_works_on_beside_an_envelope_in_quarantine(
-    bridge: Bridge, mac: Clone, windows: Clone
-) -> None:
+def test_the_reference_works_on_beside_an_envelope_in_quarantine(bridge: Bridge, mac: Clone, windows: Clone) -> None:
     pushed(windows, BAD)
     mac.rig("sync", "--auto").ok()
     peer = bridge.clone("p", "linux-peer", by_reference=True)

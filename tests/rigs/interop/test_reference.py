@@ -104,9 +104,7 @@ def test_a_thread_closed_by_either_is_closed_for_both(ours: Clone, theirs: Clone
 
 
 @needs_ssh_keygen
-def test_a_relay_turn_of_ours_is_an_ordinary_envelope_for_the_reference(
-    bridge: Bridge, theirs: Clone
-) -> None:
+def test_a_relay_turn_of_ours_is_an_ordinary_envelope_for_the_reference(bridge: Bridge, theirs: Clone) -> None:
     relay = bridge.clone("c", "mike-relay")
     with_signing_key(relay, bridge.base)
     (theirs.path / "demo-05").mkdir()
@@ -125,9 +123,7 @@ def test_a_relay_turn_of_the_reference_is_checked_by_us(bridge: Bridge, ours: Cl
     relay = bridge.clone("c", "mike-relay", by_reference=True)
     with_signing_key(relay, bridge.base)
     (ours.path / "demo-06").mkdir()
-    asked = ours.rig("send", "REQUEST", "--thread", "demo-06", "--to", "mike-relay", "--json").json[
-        "body_hash"
-    ]
+    asked = ours.rig("send", "REQUEST", "--thread", "demo-06", "--to", "mike-relay", "--json").json["body_hash"]
     relay.reference("sync", "--auto").ok()
     relay.reference("relay", "ACK", "--thread", "demo-06", "--in-reply-to", asked).ok()
 
@@ -144,9 +140,7 @@ def test_both_tools_may_send_at_the_same_time(ours: Clone, theirs: Clone) -> Non
 
     def send_theirs(number: int) -> None:
         # The reference has no retry: when its push is rejected its operator rebases by hand, as it advises.
-        done = theirs.reference(
-            "send", "STATE", "--thread", "demo-07", "--to", "mac-m5max", "--tldr", f"t{number}"
-        )
+        done = theirs.reference("send", "STATE", "--thread", "demo-07", "--to", "mac-m5max", "--tldr", f"t{number}")
         while done.code != 0:
             theirs.git("pull", "-q", "--rebase")
             pushed = subprocess.run(["git", "push", "-q"], cwd=theirs.path, env=theirs.environ(), check=False)

@@ -77,9 +77,7 @@ class Operator:
         (self.there / "demo-01" / name).write_bytes(text)
         self.world.git("add", "--", f"demo-01/{name}", at=self.there)
         people = {"GIT_AUTHOR_EMAIL": author, "GIT_COMMITTER_EMAIL": author}
-        self.world.git(
-            "commit", "-q", "-S", "-m", "relay", at=self.there, GIT_COMMITTER_DATE=ATTESTED_AT, **people
-        )
+        self.world.git("commit", "-q", "-S", "-m", "relay", at=self.there, GIT_COMMITTER_DATE=ATTESTED_AT, **people)
         self.world.git("push", "-q", "origin", "HEAD:main", at=self.there)
 
 
@@ -138,9 +136,7 @@ def test_what_is_in_quarantine_here_is_nobodys_parent(
 
 
 @pytest.mark.parametrize("earlier", [True, False], ids=["in an earlier pull", "in the same pull"])
-def test_a_nonce_is_used_once(
-    world: World, clone: Path, other_clone: Path, operator: Operator, earlier: bool
-) -> None:
+def test_a_nonce_is_used_once(world: World, clone: Path, other_clone: Path, operator: Operator, earlier: bool) -> None:
     ask(world, other_clone)
     operator.relay("RELAY.md", operator.turn())
     if earlier:
@@ -220,9 +216,7 @@ def test_only_a_verified_decision_is_a_verdict(
     assert Quarantine(GitRepository(clone).private_dir).holds("demo-01/STATE.md") is not believed
 
 
-def test_an_envelope_deleted_and_added_again_stops_the_pull(
-    world: World, clone: Path, other_clone: Path
-) -> None:
+def test_an_envelope_deleted_and_added_again_stops_the_pull(world: World, clone: Path, other_clone: Path) -> None:
     ask(world, other_clone)
     world.git("rm", "-q", "demo-01/REQUEST.md", at=other_clone)
     world.git("commit", "-q", "-m", "gone", at=other_clone)

@@ -106,9 +106,7 @@ def test_every_draft_is_a_valid_envelope_when_read_back() -> None:
     drafts = [
         draft_send(MAC, "ACK", "demo-01", ["ops"], DAY, tldr="two\nlines\n\n", body="\ufeff\ufeffx\ud800"),
         draft_close(MAC, "demo-01", StatusClass.COMPLETED, "ops", DAY, note="why: # because"),
-        draft_relay(
-            MIKE, "Mike Op", "ACK", "demo-01", ["a", "b"], PARENT, ATTESTATION, references=["1234567"]
-        ),
+        draft_relay(MIKE, "Mike Op", "ACK", "demo-01", ["a", "b"], PARENT, ATTESTATION, references=["1234567"]),
     ]
     for draft in drafts:
         parsed = parse_envelope(draft.text.encode())

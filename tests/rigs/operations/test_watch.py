@@ -15,9 +15,7 @@ FREEZE = Freeze("mike-relay", "s", "e")
 
 def notice(path: str, position: int = 1) -> Notice:
     thread_id, _, filename = path.partition("/")
-    turn = turn_of(
-        thread_id, filename, {"type": "ACK", "date": "2026-05-15"}, commit_sha="1" * 40, position=position
-    )
+    turn = turn_of(thread_id, filename, {"type": "ACK", "date": "2026-05-15"}, commit_sha="1" * 40, position=position)
     return Notice(turn, Verification(VerificationState.UNVERIFIED))
 
 

@@ -267,9 +267,7 @@ class RepositorySuite:
         ],
         ids=["modified", "deleted", "renamed", "outside", "empty"],
     )
-    def test_what_a_remote_changed_is_named(
-        self, pair: Pair, change: dict[str, bytes | None], expected: list[object]
-    ):
+    def test_what_a_remote_changed_is_named(self, pair: Pair, change: dict[str, bytes | None], expected: list[object]):
         send(pair.here, "demo-01/A.md", b"same content\n")
         catch_up(pair.there)
         pair.commit_by_hand(pair.there, change)
@@ -292,9 +290,7 @@ class RepositorySuite:
         pair.commit_by_hand(pair.there, {"demo-01/A.md": b"second\n"})
         tip = pair.here.fetch(WIRE)
         assert [change.status for change in pair.here.compare(tip).changes] == ["A"]
-        statuses = [
-            change.status for record in pair.here.commits_between(base, tip) for change in record.changes
-        ]
+        statuses = [change.status for record in pair.here.commits_between(base, tip) for change in record.changes]
         assert statuses == ["A", "M"]
 
     def test_a_file_in_the_way_of_a_fast_forward_is_named_and_kept(self, pair: Pair):
@@ -315,9 +311,7 @@ class RepositorySuite:
 
     def test_only_the_wire_branch_is_the_wire(self, pair: Pair):
         assert pair.here.wire() == WIRE == pair.here.upstream()
-        with pytest.raises(
-            OffTheWire, match=r'branch "main" follows origin/main, but the wire is origin/other'
-        ):
+        with pytest.raises(OffTheWire, match=r'branch "main" follows origin/main, but the wire is origin/other'):
             pair.here.wire(branch="other")
         assert pair.alone.wire(pushing=False) is None
         with pytest.raises(NoRemote, match="no remote"):

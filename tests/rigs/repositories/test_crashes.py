@@ -53,9 +53,7 @@ def leftovers(clone: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("draft", [False, True], ids=["new", "draft"])
-def test_a_posting_killed_at_any_step_is_finished_or_taken_back(
-    world: World, clone: Path, moment: str, draft: bool
-):
+def test_a_posting_killed_at_any_step_is_finished_or_taken_back(world: World, clone: Path, moment: str, draft: bool):
     repository = GitRepository(clone)
     (clone / ".git/hooks").mkdir(exist_ok=True)
     repository.install_commit_msg_hook(b"#!/bin/sh\nexit 0\n")

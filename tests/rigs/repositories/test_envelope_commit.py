@@ -24,9 +24,7 @@ def post(repository: GitRepository, path: str, content: bytes = b"one\n", subjec
         return posting.land(subject)
 
 
-def test_a_landed_envelope_is_one_commit_of_one_file_and_leaves_a_clean_tree(
-    world, clone, repository, thread
-):
+def test_a_landed_envelope_is_one_commit_of_one_file_and_leaves_a_clean_tree(world, clone, repository, thread):
     commit = post(repository, "demo-01/ACK.md", subject="ACK: demo-01/ACK.md")
 
     assert world.head(clone) == commit
@@ -171,9 +169,7 @@ def test_it_works_from_a_subdirectory_and_in_a_linked_worktree(world, clone, thr
     assert world.porcelain(clone) == world.porcelain(worktree) == []
 
 
-@pytest.mark.parametrize(
-    "attributes", ["*.md ident", "*.md working-tree-encoding=UTF-16", "*.md text eol=crlf"]
-)
+@pytest.mark.parametrize("attributes", ["*.md ident", "*.md working-tree-encoding=UTF-16", "*.md text eol=crlf"])
 def test_the_bytes_written_are_the_bytes_committed_whatever_the_attributes_say(
     world, clone, repository, thread, attributes
 ):

@@ -22,9 +22,7 @@ def commit(
 
 
 def test_a_free_name_and_the_message_are_kept():
-    [planned] = (
-        plan_rebuild([commit("t1/ACK.md", message="ACK: t1/ACK.md")], [commit("t1/STATE.md")], {}) or []
-    )
+    [planned] = plan_rebuild([commit("t1/ACK.md", message="ACK: t1/ACK.md")], [commit("t1/STATE.md")], {}) or []
     assert planned.turns[0].path == "t1/ACK.md"
     assert planned.message == "ACK: t1/ACK.md"
 

@@ -253,10 +253,7 @@ def test_a_signed_turn_is_signed_again_when_it_is_rebuilt(world, clone, other_cl
     with repository.lock():
         [turn] = repository.rebuild(repository.fetch(WIRE)) or []
     assert "gpgsig " in world.git("cat-file", "commit", turn.commit, at=clone)
-    assert (
-        world.git("log", "-1", "--format=%s|%aD", turn.commit, at=clone)
-        == f"ACK (relay): demo-01 nonce=1|{date}"
-    )
+    assert world.git("log", "-1", "--format=%s|%aD", turn.commit, at=clone) == f"ACK (relay): demo-01 nonce=1|{date}"
 
 
 def test_a_turn_that_cannot_be_signed_again_stays_as_it_was(world, clone, other_clone, make_key):

@@ -85,7 +85,5 @@ class World:
         return self.git("status", "--porcelain", "-uall", at=clone).splitlines()
 
     def files_of(self, clone: Path, commit: str = "HEAD") -> list[str]:
-        listed = self.git(
-            "diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", commit, at=clone
-        )
+        listed = self.git("diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", commit, at=clone)
         return listed.split("\0")[:-1]

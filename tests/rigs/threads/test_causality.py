@@ -19,9 +19,7 @@ def sha(number: int) -> str:
     return hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
 
 
-def turn(
-    file: str, sender: str, position: int, *, refs: Sequence[int] = (), reply: str = "", body: str = ""
-) -> Turn:
+def turn(file: str, sender: str, position: int, *, refs: Sequence[int] = (), reply: str = "", body: str = "") -> Turn:
     return turn_of(
         "demo-01",
         file,
@@ -49,9 +47,7 @@ def test_a_thread_without_references_is_linear() -> None:
 
 
 def test_two_rigs_that_answer_the_same_turn_diverge_under_its_name() -> None:
-    thread = Causality(
-        [turn("REQUEST", "mac", 1), turn("B", "win", 2, refs=[1]), turn("ACK", "ops", 3, refs=[1])]
-    )
+    thread = Causality([turn("REQUEST", "mac", 1), turn("B", "win", 2, refs=[1]), turn("ACK", "ops", 3, refs=[1])])
     divergence = thread.divergence()
     assert divergence is not None
     assert divergence.json_object() == {
@@ -118,9 +114,7 @@ def test_equal_bodies_are_all_named_by_their_hash() -> None:
 
 
 def test_a_reference_may_be_shortened() -> None:
-    later = turn_of(
-        "demo-01", "B", {"from": "win", "references": [sha(1)[:7]]}, commit_sha=sha(2), position=2
-    )
+    later = turn_of("demo-01", "B", {"from": "win", "references": [sha(1)[:7]]}, commit_sha=sha(2), position=2)
     assert Causality([turn("A", "mac", 1), later]).known("B") == {"A"}
 
 
@@ -184,9 +178,7 @@ def known_by_definition(turns: Sequence[Turn], parents: History | None) -> dict[
         direct[later.filename] = named | own | same_commit
     known: dict[str, set[str]] = {}
     for turn in ordered:
-        known[turn.filename] = set().union(
-            direct[turn.filename], *(known[name] for name in direct[turn.filename])
-        )
+        known[turn.filename] = set().union(direct[turn.filename], *(known[name] for name in direct[turn.filename]))
     return known
 
 
@@ -218,10 +210,7 @@ def threads(draw: st.DrawFn) -> tuple[list[Turn], History | None]:
         for number in range(draw(st.integers(0, 9)))
     ]
     # No turn can name the commit that adds it or a later one.
-    turns = [
-        turn._replace(references=tuple(r for r in turn.references if r in earlier_than(turn)))
-        for turn in turns
-    ]
+    turns = [turn._replace(references=tuple(r for r in turn.references if r in earlier_than(turn))) for turn in turns]
     if draw(st.booleans()):
         return turns, None
     parents = {
@@ -252,9 +241,7 @@ def test_property_the_graph_answers_as_the_definition_does(thread: tuple[list[Tu
         concurrent = {
             other.filename
             for other in turns
-            if other.sender != turn.sender
-            and other.filename not in known[name]
-            and name not in known[other.filename]
+            if other.sender != turn.sender and other.filename not in known[name] and name not in known[other.filename]
         }
         assert {other.filename for other in graph.concurrent_with(name)} == concurrent
     divergence = graph.divergence()
@@ -265,9 +252,7 @@ def test_property_the_graph_answers_as_the_definition_does(thread: tuple[list[Tu
         assert divergence.name == f"demo-01@{origin}"
 
 
-@pytest.mark.parametrize(
-    "refs", [[], [0], "previous"], ids=["no references", "all to the first", "to the previous"]
-)
+@pytest.mark.parametrize("refs", [[], [0], "previous"], ids=["no references", "all to the first", "to the previous"])
 def test_long_threads_keep_a_small_graph(refs: object) -> None:
     count = 10_000
     turns = [

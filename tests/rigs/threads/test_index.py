@@ -48,9 +48,7 @@ def look_afresh(clone: Path) -> list[ThreadListing]:
 def by_hand(world: World, clone: Path) -> dict[str, tuple[str | None, str]]:
     """Path -> (adding commit, body hash claimed), from plain git and plain reading."""
     added: dict[str, str] = {}
-    log = world.git(
-        "log", "--topo-order", "--reverse", "--no-renames", "--format=@%H", "--name-status", at=clone
-    )
+    log = world.git("log", "--topo-order", "--reverse", "--no-renames", "--format=@%H", "--name-status", at=clone)
     commit = ""
     for line in log.splitlines():
         if line.startswith("@"):
@@ -80,9 +78,7 @@ def summary(listings: list[ThreadListing]) -> dict[str, tuple[str | None, str]]:
 
 def test_envelopes_are_listed_with_the_commit_that_added_them_and_its_place(world, clone):
     first = world.commit(clone, {"demo-01/REQUEST.md": envelope("demo-01")})
-    second = world.commit(
-        clone, {"demo-01/ACK.md": envelope("demo-01", body="two\n"), "demo-02/X.md": b"no\n"}
-    )
+    second = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01", body="two\n"), "demo-02/X.md": b"no\n"})
 
     [listing] = look(clone)
 
@@ -111,9 +107,7 @@ def test_the_second_look_reads_no_file_and_asks_for_no_history(world, clone, mon
 def test_only_what_is_new_is_read(world, clone, monkeypatch):
     world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     look(clone)
-    world.commit(
-        clone, {"demo-01/ACK-2.md": envelope("demo-01", body="2\n"), "demo-02/A.md": envelope("demo-02")}
-    )
+    world.commit(clone, {"demo-01/ACK-2.md": envelope("demo-01", body="2\n"), "demo-02/A.md": envelope("demo-02")})
     read: list[str] = []
     real = GitRepository.read_files
 
@@ -338,10 +332,7 @@ def test_many_processes_may_use_the_index_at_once(world, clone):
         "from bridgehead.rigs.repositories.git.repository import GitRepository;"
         "print(sum(len(EnvelopeIndex(GitRepository(sys.argv[1])).threads()) for _ in range(3)))"
     )
-    running = [
-        subprocess.Popen([sys.executable, "-c", program, str(clone)], stdout=subprocess.PIPE)
-        for _ in range(4)
-    ]
+    running = [subprocess.Popen([sys.executable, "-c", program, str(clone)], stdout=subprocess.PIPE) for _ in range(4)]
     assert [process.communicate()[0] for process in running] == [b"27\n"] * 4
     assert len(look(clone)) == 9
 

@@ -16,9 +16,7 @@ from rigs.support.git_world import World, envelope
 @pytest.fixture
 def long_thread(world: World, clone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(index_store, "WORTH_STORING", 5)
-    world.commit(
-        clone, {f"demo-01/N-{n}.md": envelope("demo-01", body=f"né {n}\n\n---\n▶\n") for n in range(8)}
-    )
+    world.commit(clone, {f"demo-01/N-{n}.md": envelope("demo-01", body=f"né {n}\n\n---\n▶\n") for n in range(8)})
     return clone
 
 
@@ -57,9 +55,7 @@ def test_edits_additions_and_removals_show_at_once(long_thread):
     assert read(long_thread) == on_disk(long_thread)
 
 
-@pytest.mark.parametrize(
-    "damage", [b"", b"{}\n[]\n", b"\0\xff", None], ids=["empty", "odd", "binary", "torn"]
-)
+@pytest.mark.parametrize("damage", [b"", b"{}\n[]\n", b"\0\xff", None], ids=["empty", "odd", "binary", "torn"])
 def test_a_spoilt_store_is_made_again(long_thread, damage):
     read(long_thread)
     stored = stored_file(long_thread).read_bytes()

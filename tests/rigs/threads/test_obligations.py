@@ -70,9 +70,7 @@ def test_a_question_is_owed_until_it_is_answered_declined_or_settled(case: dict[
 
 @settings(deadline=None)
 @given(st.sampled_from(CASES), st.randoms(use_true_random=False))
-def test_property_the_order_in_which_turns_are_read_changes_nothing(
-    case: dict[str, Any], random: Any
-) -> None:
+def test_property_the_order_in_which_turns_are_read_changes_nothing(case: dict[str, Any], random: Any) -> None:
     turns = [turn(said) for said in case["turns"]]
     random.shuffle(turns)
     assert told(owed(case, turns)) == sorted(case["expect"])
@@ -132,10 +130,7 @@ def test_answers_are_delivered_until_a_later_turn_of_ours_knows_them() -> None:
 
 
 def test_two_ends_are_both_reported() -> None:
-    ends = [
-        turn({"from": rig, "to": "ops", "type": "RESOLUTION", "at": at})
-        for at, rig in ((2, "mac"), (1, "win"))
-    ]
+    ends = [turn({"from": rig, "to": "ops", "type": "RESOLUTION", "at": at}) for at, rig in ((2, "mac"), (1, "win"))]
     assert [one.sender for one in closings(ends)] == ["win", "mac"]
 
 

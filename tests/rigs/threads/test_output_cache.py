@@ -136,9 +136,7 @@ def test_after_any_outside_change_the_answer_is_the_fresh_one(world: World, clon
         return lambda: (clone / "demo-01" / name).write_bytes(content)
 
     world.commit(clone, {"demo-01/ACK.md": envelope("demo-01"), ".gitignore": b"IGNORED.md\n"})
-    world.commit(
-        clone, {"demo-01/B.md": envelope("demo-01", body="two\n"), "demo-02/A.md": envelope("demo-02")}
-    )
+    world.commit(clone, {"demo-01/B.md": envelope("demo-01", body="two\n"), "demo-02/A.md": envelope("demo-02")})
     changes = [
         write("ACK.md", envelope("demo-01", body="Hello\n")),  # same size, tracked
         git("add", "-A"),

@@ -96,9 +96,7 @@ def test_each_claim_is_held_against_the_others(change: dict[str, Value], kinds: 
 
 def test_without_an_allowed_signers_file_every_signer_is_unknown() -> None:
     assert findings(TURN, signers_known=False) == [Kind.SIGNER_UNKNOWN]
-    assert findings(TURN, WITNESS._replace(signature=Signature.BAD), signers_known=False) == [
-        Kind.SIGNER_UNKNOWN
-    ]
+    assert findings(TURN, WITNESS._replace(signature=Signature.BAD), signers_known=False) == [Kind.SIGNER_UNKNOWN]
 
 
 def test_an_unattested_turn_of_a_relay_rig_is_flagged() -> None:
@@ -166,8 +164,6 @@ def test_a_known_moment() -> None:
     assert make_nonce(1_778_840_000_000, 0) == "01KRNJ0NG0-0000000000"
 
 
-@pytest.mark.parametrize(
-    "nonce", ["", "n" * 21, "01KRN8JHG0", "01KRN8JHG0-000000000I", "01KRN8JHG0-0000000000\n"]
-)
+@pytest.mark.parametrize("nonce", ["", "n" * 21, "01KRN8JHG0", "01KRN8JHG0-000000000I", "01KRN8JHG0-0000000000\n"])
 def test_another_shape_has_no_time(nonce: str) -> None:
     assert nonce_time_ms(nonce) is None

@@ -49,9 +49,7 @@ def place(position: int) -> Place:
 
 def entry(said: dict[str, Any]) -> Entry:
     acts = [
-        {**act, "key": mark(act["key"]) if act["act"] == "retire_key" else key(act["key"])}
-        if "key" in act
-        else act
+        {**act, "key": mark(act["key"]) if act["act"] == "retire_key" else key(act["key"])} if "key" in act else act
         for act in said["acts"]
     ]
     read = read_acts(f"```json bridgehead-membership\n{json.dumps(acts)}\n```\n")
@@ -146,8 +144,7 @@ def test_property_acts_come_back_as_they_were_written(acts: list[Act]) -> None:
 def test_property_the_order_in_which_entries_are_read_changes_nothing(case: Any) -> None:
     said, order = case
     entries = [
-        Entry(place(at), str(at), str(at), who, mark(who), (said_act,))
-        for at, (who, said_act) in enumerate(said)
+        Entry(place(at), str(at), str(at), who, mark(who), (said_act,)) for at, (who, said_act) in enumerate(said)
     ]
     one, other = Membership(entries), Membership([entries[at] for at in order])
     assert (one.members, one.refused, one.requests) == (other.members, other.refused, other.requests)

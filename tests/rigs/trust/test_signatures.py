@@ -39,9 +39,7 @@ def signers(tmp_path: Path, *lines: str) -> Path:
 
 def rewrite(world: World, clone: Path, commit: str, change: Callable[[bytes], bytes]) -> str:
     """Forge: store the commit with some bytes changed, signature and all."""
-    raw = subprocess.run(
-        ["git", "cat-file", "commit", commit], cwd=clone, capture_output=True, check=True
-    ).stdout
+    raw = subprocess.run(["git", "cat-file", "commit", commit], cwd=clone, capture_output=True, check=True).stdout
     stored = subprocess.run(
         ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
         cwd=clone,
@@ -225,9 +223,7 @@ def gpg_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     if made.returncode != 0:
         pytest.skip(f"gpg cannot make a key here: {made.stderr.decode()}")
     yield directory
-    subprocess.run(
-        ["gpgconf", "--homedir", str(directory), "--kill", "all"], capture_output=True, check=False
-    )
+    subprocess.run(["gpgconf", "--homedir", str(directory), "--kill", "all"], capture_output=True, check=False)
 
 
 def test_openpgp_signatures_are_judged_by_the_keyring(world, clone, gpg_home, monkeypatch, tmp_path):

@@ -39,9 +39,7 @@ def test_every_signer_of_the_file_is_read():
 
 
 def test_a_commented_signer_is_none():
-    assert (
-        list(signers(f"#eve@example.com {KEY}\n  # eve@example.com {KEY}\n# {KEY} eve@example.com\n")) == []
-    )
+    assert list(signers(f"#eve@example.com {KEY}\n  # eve@example.com {KEY}\n# {KEY} eve@example.com\n")) == []
 
 
 def test_a_private_key_is_called_one():

@@ -222,9 +222,7 @@ def shown(filename: str, frontmatter: dict[str, Value], body: str = "ok\n") -> S
     return ShownEnvelope(filename, frontmatter, body, None, UNVERIFIED)
 
 
-REQUEST = shown(
-    "REQUEST.md", {"from": "mac", "to": "win", "date": "2026-05-01", "status": "▶ ask", "type": "REQUEST"}
-)
+REQUEST = shown("REQUEST.md", {"from": "mac", "to": "win", "date": "2026-05-01", "status": "▶ ask", "type": "REQUEST"})
 ACK = shown("ACK.md", {"type": "ACK", "to": ["mac", 5, "ops"], "display_name": "Win", "body_hash": "0" * 64})
 
 
@@ -257,9 +255,7 @@ def test_blocks_are_made_as_they_are_asked_for() -> None:
 
 
 def test_the_object_holds_frontmatter_as_parsed() -> None:
-    assert thread_object(
-        "demo-02", [ACK._replace(commit_sha="1" * 40)], [Divergence("demo-02@root", ())]
-    ) == {
+    assert thread_object("demo-02", [ACK._replace(commit_sha="1" * 40)], [Divergence("demo-02@root", ())]) == {
         "schema_version": "1.0",
         "op": "thread",
         "thread_id": "demo-02",

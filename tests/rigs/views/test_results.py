@@ -81,9 +81,7 @@ def test_send_tells_of_concurrent_turns_and_of_its_row_where_there_are_any_to_te
 
 def test_close() -> None:
     result = Closed("demo-01", StatusClass.COMPLETED, "demo-01/RESOLUTION.md", COMMIT, HASH, pushed=False)
-    assert (
-        result.line() == "rig-bridge: closed type=RESOLUTION thread=demo-01 status=completed commit=0123456"
-    )
+    assert result.line() == "rig-bridge: closed type=RESOLUTION thread=demo-01 status=completed commit=0123456"
     assert result.json_object() == {
         "schema_version": "1.0",
         "op": "close",
@@ -99,9 +97,7 @@ def test_close() -> None:
 
 def test_relay() -> None:
     attestation = Attestation("SHA256:key", "2026-05-16T10:30:00.123Z", "01KRNJ0NG0-0000000000")
-    result = Relayed(
-        "ACK", "demo-01", "demo-01/RELAY-01KRNJ0NG0.md", COMMIT, attestation, HASH, "b" * 64, pushed=True
-    )
+    result = Relayed("ACK", "demo-01", "demo-01/RELAY-01KRNJ0NG0.md", COMMIT, attestation, HASH, "b" * 64, pushed=True)
     assert result.line() == (
         "rig-bridge: relayed type=ACK thread=demo-01 file=demo-01/RELAY-01KRNJ0NG0.md "
         "attested_by=SHA256:key nonce=01KRNJ0NG0-0000000000 commit=0123456"

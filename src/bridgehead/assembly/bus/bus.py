@@ -154,9 +154,7 @@ class UnknownAssistant(ConfigError):
     """The assistant names something that cannot answer."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            f"the assistant cannot be {name!r}", hint="use openai (a chat endpoint) or scripted (an echo)"
-        )
+        super().__init__(f"the assistant cannot be {name!r}", hint="use openai (a chat endpoint) or scripted (an echo)")
 
 
 class NoEndpoint(ConfigError):

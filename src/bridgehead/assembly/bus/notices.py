@@ -108,9 +108,7 @@ def _of_rig(event: Event) -> list[Notice]:
     """Answers that arrived, and answers that did not; the questions themselves are pending items."""
     thread, debtor = str(event.data.get("thread", "")), event.data.get("debtor")
     if event.kind == OVERDUE:
-        return [
-            Notice(kind="rig", id=thread, title=f"{debtor} is overdue in thread {thread}", status="needs_you")
-        ]
+        return [Notice(kind="rig", id=thread, title=f"{debtor} is overdue in thread {thread}", status="needs_you")]
     if not event.data.get("answers"):
         return []
     return [Notice(kind="rig", id=thread, title=f"an answer arrived in thread {thread}", status="finished")]

@@ -125,9 +125,7 @@ def _not_running(folder: StateFolder, note: str) -> BusView:
     return BusView(state=str(folder.path), running=False, note=note, enrolled=enrolled)
 
 
-def _ask(
-    bridge: RunningBridge, path: str, kind: type[Shape], *, method: str = "GET", **query: int
-) -> Shape | None:
+def _ask(bridge: RunningBridge, path: str, kind: type[Shape], *, method: str = "GET", **query: int) -> Shape | None:
     """One answer of the bridge; None when nobody answers as that bridge would."""
     connection = http.client.HTTPConnection("127.0.0.1", bridge.port, timeout=PATIENCE_S)
     token = {"Authorization": f"Bearer {bridge.token}"}

@@ -150,9 +150,7 @@ class Councils:
             return ids[0]
         answered = councils_to_retry(self.assembly)
         for review_id in journal.ids():
-            if journal.is_open(review_id) or (
-                review_id in answered and self._answered_retry(review_id, journal)
-            ):
+            if journal.is_open(review_id) or (review_id in answered and self._answered_retry(review_id, journal)):
                 return review_id
         raise NothingToResume
 
@@ -187,9 +185,7 @@ class Councils:
         StoredScopes(self.assembly).save(council.review_id, scope)
         record.withdraw_halted(retried, calls)
         record.save(RunState.RUNNING, event="council.resumed")
-        process = CouncilProcess(
-            self.assembly, journal, council, scope, record, self.machine, self.clock, resumed=True
-        )
+        process = CouncilProcess(self.assembly, journal, council, scope, record, self.machine, self.clock, resumed=True)
         return process, retried
 
     def _scope_again(self, council: StoredCouncil) -> tuple[Scope, bool]:
@@ -228,9 +224,7 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
             no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
     planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
     refused = last_refusals(assembly)
-    return replace(
-        planned, refusals={name: refused[name].reason for name in council.seats if name in refused}
-    )
+    return replace(planned, refusals={name: refused[name].reason for name in council.seats if name in refused})
 
 
 def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
@@ -253,9 +247,7 @@ def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterabl
                 hint=f"bridgehead council resume {council.review_id} looks for its answer",
             )
         if status[seat] is Status.COMPLETED:
-            raise UserError(
-                f"{seat} completed its seat in council {council.review_id}; there is nothing to retry"
-            )
+            raise UserError(f"{seat} completed its seat in council {council.review_id}; there is nothing to retry")
 
 
 def only_council(reference: str, ids: Sequence[str]) -> str:

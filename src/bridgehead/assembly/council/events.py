@@ -37,9 +37,7 @@ class CouncilRecord:
         self._council = council
         self._clock = clock
 
-    def save(
-        self, state: RunState, *, event: str | None = None, facts: Mapping[str, Any] | None = None
-    ) -> None:
+    def save(self, state: RunState, *, event: str | None = None, facts: Mapping[str, Any] | None = None) -> None:
         """Keep where the council stands, with the event that says so."""
         now = iso_ms(self._clock.now())
         with self._assembly.store() as store:

@@ -200,9 +200,7 @@ def write_baseline(project: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     """The baseline anew: a line for each finding, in the order of what they say."""
     import tomlkit
 
-    lines = [
-        "# Findings that are accepted as they are; only new ones speak. Written by `bridgehead council baseline`."
-    ]
+    lines = ["# Findings that are accepted as they are; only new ones speak. Written by `bridgehead council baseline`."]
     lines += ["dismissed = ["]
     for entry in entries:
         table = tomlkit.inline_table()
@@ -222,10 +220,7 @@ def _open_folder(project: Path) -> None:
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     """Dates as text: an entry is kept with its council as JSON, and read the same either way."""
-    return {
-        key: value.isoformat() if isinstance(value, dt.date | dt.time) else value
-        for key, value in entry.items()
-    }
+    return {key: value.isoformat() if isinstance(value, dt.date | dt.time) else value for key, value in entry.items()}
 
 
 class CouncilBusy(UserError):

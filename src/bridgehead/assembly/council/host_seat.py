@@ -98,9 +98,7 @@ class HostSeatRequests:
                 if result is None:
                     continue
                 status = AttemptStatus.COMPLETED if isinstance(result, Reply) else AttemptStatus.FAILED
-                journal.hold(
-                    self.flow_id, [made.current.ended(status)._replace(response=document)], at=self._now()
-                )
+                journal.hold(self.flow_id, [made.current.ended(status)._replace(response=document)], at=self._now())
                 mailbox.clear(made.path, [made.current.request_id])
                 self._withdraw(made.current)
                 self._posted.pop(str(call.key), None)
@@ -113,8 +111,7 @@ class HostSeatRequests:
             self._begin(journal)
             known = outstanding_calls(journal.attempts(self.flow_id))
             waiting = [
-                known[str(call.key)].current if str(call.key) in known else self._request(call)
-                for call in calls
+                known[str(call.key)].current if str(call.key) in known else self._request(call) for call in calls
             ]
             gone = [one.current for path, one in known.items() if path not in {str(c.key) for c in calls}]
             head = waiting[0]
@@ -186,9 +183,7 @@ class HostSeatRequests:
             if not handed_out or self.clock.now() <= attempt.deadline:
                 return None
             seconds = attempt.document["timeout_seconds"]
-            return CallFailed(
-                key=call.key, reason=f"timeout_after_{seconds}s", error_class=ErrorClass.TIMEOUT, at=at
-            )
+            return CallFailed(key=call.key, reason=f"timeout_after_{seconds}s", error_class=ErrorClass.TIMEOUT, at=at)
         text = document.get("response")
         if document.get("status") == RequestStatus.SUCCESS.value and isinstance(text, str) and text.strip():
             return Reply(key=call.key, text=text, at=at)

@@ -295,9 +295,7 @@ class StoredCalls:
         self._review_id = review_id
         self._clock = clock
         records = journal.lookup(review_id).values()
-        self._inputs: list[Input] = [
-            _inputs.decode(record.result or "") for record in records if record.kind == _INPUT
-        ]
+        self._inputs: list[Input] = [_inputs.decode(record.result or "") for record in records if record.kind == _INPUT]
         self.signal: str | None = None
 
     def inputs(self) -> Sequence[Input]:

@@ -254,16 +254,13 @@ def _answered(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
 def _merged(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     discarded = line.get("discarded")
     gone = {discarded} if isinstance(discarded, str) else set(discarded or ()) - {line.get("kept")}
-    outputs = tuple(
-        msgspec.structs.replace(one, state="merged") if one.id in gone else one for one in seat.outputs
-    )
+    outputs = tuple(msgspec.structs.replace(one, state="merged") if one.id in gone else one for one in seat.outputs)
     return msgspec.structs.replace(seat, outputs=outputs)
 
 
 def _changed_state(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     outputs = tuple(
-        msgspec.structs.replace(one, state=line.get("to")) if one.id == line.get("id") else one
-        for one in seat.outputs
+        msgspec.structs.replace(one, state=line.get("to")) if one.id == line.get("id") else one for one in seat.outputs
     )
     return msgspec.structs.replace(seat, outputs=outputs)
 

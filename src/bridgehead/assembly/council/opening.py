@@ -78,9 +78,7 @@ class ReviewIdTaken(UserError):
     """An id that names an earlier council."""
 
     def __init__(self, review_id: str) -> None:
-        super().__init__(
-            f"there is a council {review_id!r} already", hint=f"bridgehead council resume {review_id}"
-        )
+        super().__init__(f"there is a council {review_id!r} already", hint=f"bridgehead council resume {review_id}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +226,7 @@ class _Opening:
         """The same request for somebody who stands at the project's root."""
         cwd, root = self._assembly.cwd, self._project
         paths = tuple(
-            os.path.relpath(cwd / entry, root) if os.path.lexists(cwd / entry) else entry
-            for entry in wanted.paths
+            os.path.relpath(cwd / entry, root) if os.path.lexists(cwd / entry) else entry for entry in wanted.paths
         )
         return replace(wanted, paths=paths)
 
@@ -307,9 +304,7 @@ def _dismissals(assembly: Assembly, request: CouncilRequest, machine: Machine, s
     project = assembly.places.project
     if not request.names_a_change:
         return Dismissals(read_dismissals(project))
-    return Dismissals(
-        read_dismissals(project), dismissals_at(project, machine.environment, scope.base_commit)
-    )
+    return Dismissals(read_dismissals(project), dismissals_at(project, machine.environment, scope.base_commit))
 
 
 def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool) -> tuple[str, ...]:
@@ -323,10 +318,7 @@ def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool)
 
 def _left_out(scope: Scope) -> list[str]:
     reasons = sorted({entry.reason.value for entry in scope.left_out} - {"ignored"})
-    return [
-        f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}"
-        for reason in reasons
-    ]
+    return [f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}" for reason in reasons]
 
 
 def _new_id(is_taken: Callable[[str], bool]) -> str:

@@ -31,9 +31,7 @@ class LastRefusal:
     @property
     def skip_reason(self) -> str:
         until = parse_iso(self.at) + BELIEVED[self.error_class]
-        return (
-            f"still_refused: {self.error_class}, asked again after {until:%Y-%m-%d %H:%M} UTC; {self.reason}"
-        )
+        return f"still_refused: {self.error_class}, asked again after {until:%Y-%m-%d %H:%M} UTC; {self.reason}"
 
 
 def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
@@ -53,11 +51,7 @@ def believed_refusals(assembly: Assembly, now: datetime) -> dict[str, LastRefusa
     """Those that are recent enough to spare the runtime another call (hazard 5)."""
     refused = last_refusals(assembly).items()
     never = timedelta()
-    return {
-        seat: last
-        for seat, last in refused
-        if now - parse_iso(last.at) < BELIEVED.get(last.error_class, never)
-    }
+    return {seat: last for seat, last in refused if now - parse_iso(last.at) < BELIEVED.get(last.error_class, never)}
 
 
 def retired_runtimes(refused: Mapping[str, LastRefusal]) -> frozenset[str]:

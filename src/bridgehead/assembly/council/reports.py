@@ -59,9 +59,7 @@ class NoReport(NotFound):
 
     def __init__(self, reference: str | None) -> None:
         if reference:
-            super().__init__(
-                f"no report of council {reference!r} in this project", hint="bridgehead council list"
-            )
+            super().__init__(f"no report of council {reference!r} in this project", hint="bridgehead council list")
         else:
             super().__init__("no report in this project yet", hint="bridgehead council review makes one")
 
@@ -79,9 +77,7 @@ class Unconfirmed(UserError):
     exit_code = ExitCode.GATE
 
     def __init__(self, review_id: str, why: str) -> None:
-        super().__init__(
-            f"the report of council {review_id} cannot be confirmed: {why}", hint="hold the council again"
-        )
+        super().__init__(f"the report of council {review_id} cannot be confirmed: {why}", hint="hold the council again")
 
 
 class CriticalNotAccepted(UserError):
@@ -305,9 +301,7 @@ class Reports:
     def _has(self, entry: Mapping[str, Any], told: Sequence[str]) -> bool:
         """Whether code that an entry of the baseline speaks of is still there."""
         tree = self._tree(*entry.get("paths", ()))
-        there = (
-            places(text, path, one) for path in tree.paths if (text := tree.file(path)) for one in FAMILIES
-        )
+        there = (places(text, path, one) for path in tree.paths if (text := tree.file(path)) for one in FAMILIES)
         return not told or any(not found.isdisjoint(told) for found in there)
 
     def _stored(self, run: Run) -> StoredReport:
@@ -346,11 +340,7 @@ class Reports:
             entry["paths"] = paths
         if finding.severity is not None:
             entry["severity"] = finding.severity.value
-        if (
-            anchor is not None
-            and not finding.weak_identity
-            and (code := code_of(anchor, self._tree(anchor.path)))
-        ):
+        if anchor is not None and not finding.weak_identity and (code := code_of(anchor, self._tree(anchor.path))):
             entry["code"] = code
         if request.accept_critical:
             entry["accept_critical"] = True
@@ -395,11 +385,7 @@ def _digest(project: Path, name: str) -> str:
 
 def _digests_on_disk(project: Path, paths: Collection[str]) -> dict[str, str]:
     contents = {path: read_working(project, path) for path in paths}
-    return {
-        path: text_digest(text.decode("utf-8", "replace"))
-        for path, text in contents.items()
-        if text is not None
-    }
+    return {path: text_digest(text.decode("utf-8", "replace")) for path, text in contents.items() if text is not None}
 
 
 def write_report(
@@ -461,9 +447,7 @@ def _context(opened: Opened) -> dict[str, Any]:
         "scope": list(opened.scope.described),
         "files": opened.scope.files,
         "lines": opened.scope.loc,
-        "left_out": [
-            f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"
-        ],
+        "left_out": [f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"],
         "task_type": task.task_type.value,
         "domains": list(task.domains),
         "intensity": task.intensity.value,

@@ -68,9 +68,7 @@ VERBS: Final[dict[str, Verb]] = {
         "One runtime argues with itself in five phases.",
         route=DEBATE_PROTOCOL,
     ),
-    "ask": Verb(
-        TaskType.REVIEW, Mode.REVIEW, "Say what you want; the words decide who looks and how.", route=None
-    ),
+    "ask": Verb(TaskType.REVIEW, Mode.REVIEW, "Say what you want; the words decide who looks and how.", route=None),
 }
 
 
@@ -151,9 +149,7 @@ def read_seed_findings(text: str, name: str) -> tuple[Output, ...]:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise NoFindings(name, str(error)) from error
-    return tuple(
-        _output(entry, number, name) for number, entry in enumerate(_entries(document, name), start=1)
-    )
+    return tuple(_output(entry, number, name) for number, entry in enumerate(_entries(document, name), start=1))
 
 
 def _entries(document: Any, name: str) -> Iterator[Any]:

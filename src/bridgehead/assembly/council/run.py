@@ -215,9 +215,7 @@ class CouncilProcess:
         if isinstance(report, CouncilReport):
             seen = {path: text_digest(text) for path, text in self.scope.texts.items()}
             kept_back = {
-                entry.path: ""
-                for entry in self.scope.left_out
-                if entry.reason not in (Reason.IGNORED, Reason.MASKED)
+                entry.path: "" for entry in self.scope.left_out if entry.reason not in (Reason.IGNORED, Reason.MASKED)
             }
             report = msgspec.structs.replace(report, commit=self.scope.commit, reviewed=kept_back | seen)
         seats = seat_reports(council, self.scope, calls.inputs())
@@ -227,9 +225,7 @@ class CouncilProcess:
         if judged and calls.signal is None:
             history = read_history(self.assembly)
             records = self.run.records
-            write_history(
-                self.assembly, carried_history(history, council.plan.records, records, council.review_id)
-            )
+            write_history(self.assembly, carried_history(history, council.plan.records, records, council.review_id))
         self.record.open_halted(report.auto_skipped_halted_bridges, calls)
         self._settle(report_facts(report, written.recorded), aborted=isinstance(report, AbortedReport))
         self._notify(report)

@@ -187,9 +187,7 @@ class Workplace:
         """Commit what an implementation changed to its branch."""
         if self.worktree is None or not self.worktree.path.exists():
             return None
-        return self.worktree.finish(
-            f"{council.task.task_description}\n\nMade in council {council.review_id}.\n"
-        )
+        return self.worktree.finish(f"{council.task.task_description}\n\nMade in council {council.review_id}.\n")
 
 
 def local_seats(
@@ -298,20 +296,14 @@ def list_availability(assembly: Assembly) -> list[Availability]:
     names = runtime_names()
     # Some programs take seconds to say their version; they are asked side by side.
     with ThreadPoolExecutor(max_workers=len(names)) as threads:
-        found = list(
-            threads.map(lambda name: _availability(name, assembly, settings, machine, retired), names)
-        )
+        found = list(threads.map(lambda name: _availability(name, assembly, settings, machine, retired), names))
     refused = last_refusals(assembly)
     found = [
-        replace(seat, last_refusal=refused[seat.bridge].reason) if seat.bridge in refused else seat
-        for seat in found
+        replace(seat, last_refusal=refused[seat.bridge].reason) if seat.bridge in refused else seat for seat in found
     ]
     return [
         *found,
-        *(
-            Availability(name, settings.runtimes[name].enabled, "rig", reason="asked by envelope")
-            for name in rigs
-        ),
+        *(Availability(name, settings.runtimes[name].enabled, "rig", reason="asked by envelope") for name in rigs),
     ]
 
 
@@ -337,9 +329,7 @@ def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
     return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
 
 
-def _setup(
-    bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
-) -> SeatSetup:
+def _setup(bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]) -> SeatSetup:
     return SeatSetup(
         runtime=bridge,
         settings=settings.runtimes.get(bridge) or RuntimeSettings(),
@@ -358,9 +348,7 @@ def _availability(
     if bridge == STATIC:
         return _static_availability(setup, machine)
     try:
-        found = check_seat(
-            find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level)
-        )
+        found = check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
     except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
         logger.warning("%s failed while it was looked at", bridge, exc_info=True)
         return Availability(bridge, False, status=Status.SKIPPED.value, reason=f"its adapter failed: {error}")

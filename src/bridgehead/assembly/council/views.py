@@ -264,7 +264,5 @@ def _history(
     for line in lines:
         event = str(line.get("event"))
         about = line.get(_ABOUT_AN_OUTPUT.get(event, ""))
-        if (line.get("bridge"), about) in sources or (
-            event == "challenge_note" and line.get("finding_id") in names
-        ):
+        if (line.get("bridge"), about) in sources or (event == "challenge_note" and line.get("finding_id") in names):
             yield {key: value for key, value in line.items() if key != "seq"}

@@ -199,9 +199,7 @@ class RigHandler(Handler):
             new(rig, NewRequest(thread_id))
         elif _request_in(rig, thread_id) is not None:
             return
-        wanted = SendRequest(
-            "REQUEST", thread_id, [self._rig_id], tldr=request.agent_name, body=lambda: request.prompt
-        )
+        wanted = SendRequest("REQUEST", thread_id, [self._rig_id], tldr=request.agent_name, body=lambda: request.prompt)
         send(rig, wanted)
 
     def _answer_in(self, thread_id: str) -> str | None:
@@ -221,9 +219,7 @@ class RigHandler(Handler):
         for envelope in thread(rig, thread_id).envelopes:
             frontmatter = envelope.frontmatter
             references = frontmatter.get("references")
-            names_it = isinstance(references, list) and any(
-                asked.startswith(str(entry)) for entry in references
-            )
+            names_it = isinstance(references, list) and any(asked.startswith(str(entry)) for entry in references)
             if frontmatter.get("type") == "RESPONSE" and frontmatter.get("from") == self._rig_id and names_it:
                 if envelope.verification.state is VerificationState.BROKEN:
                     self._say(f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}")

@@ -74,9 +74,7 @@ class RecordingAnnouncer(Announcer):
         return bool(known)
 
     def settled(self, request_id: str, root: str, status: str) -> None:
-        self._write(
-            lambda store: _withdraw(store, request_id, root, f"the flow's request is settled: {status}")
-        )
+        self._write(lambda store: _withdraw(store, request_id, root, f"the flow's request is settled: {status}"))
 
     def close(self) -> None:
         if self._store is not None:

@@ -88,9 +88,7 @@ class EnvelopesForAgent(NamedTuple):
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
-            opening += (
-                f" {len(self.delivered)} {'was' if len(self.delivered) == 1 else 'were'} delivered to it."
-            )
+            opening += f" {len(self.delivered)} {'was' if len(self.delivered) == 1 else 'were'} delivered to it."
         blocks = [fenced.block() for fenced in (*self.envelopes, *self.delivered)]
         return "\n\n".join([opening, self.preamble, *blocks]) + "\n"
 
@@ -206,9 +204,7 @@ def _fenced(rig: Rig, fence: Fence, notice: Notice, debt: Obligation | None = No
         rig.tell(f"warning: {turn.path}: {error.message}; left out")
         return None
     if len(text) > MOST_CHARACTERS:
-        text = (
-            f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters in the file]"
-        )
+        text = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters in the file]"
     inside = fence.wrap(text, origin=f"rig {turn.sender}, {turn.path}", trust=_TRUST[verification.state])
     return FencedEnvelope(envelope_item_id(rig.repository.root, turn.path), notice, inside, debt)
 

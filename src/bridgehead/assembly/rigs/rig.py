@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
 
-def make_rig(
-    directory: str, say: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None
-) -> Rig:
+def make_rig(directory: str, say: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None) -> Rig:
     """The rig of the clone around `directory`, or NotARepository. `say` gets the conversation.
 
     `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
@@ -96,9 +94,7 @@ class _LateAnnouncer:
 class _LateReviews:
     """Knows of councils only when results are judged, so that other commands need not load them."""
 
-    def __init__(
-        self, find_repository: Callable[[], Repository], reviews: Callable[[str], Reviews] | None
-    ) -> None:
+    def __init__(self, find_repository: Callable[[], Repository], reviews: Callable[[str], Reviews] | None) -> None:
         self._find_repository = find_repository
         self._make = reviews
 

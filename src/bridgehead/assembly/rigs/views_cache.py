@@ -134,9 +134,7 @@ def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
     return make() if state is None else _threads.get_or_make((repository.root, thread_id), state, make)
 
 
-def verifications(
-    rig: Rig, thread: ThreadSnapshot, envelopes: Sequence[ListedEnvelope]
-) -> list[Verification]:
+def verifications(rig: Rig, thread: ThreadSnapshot, envelopes: Sequence[ListedEnvelope]) -> list[Verification]:
     """What speaks for and against envelopes of a thread, in the order given."""
     root, head = rig.repository.root, thread.known.survey.head
     signers = _stamp(allowed_signers_file(rig))

@@ -42,9 +42,7 @@ class GatewayCertificate:
             self._cert, self._key = ensure_certificate(*self._own)
         authority = Path(serving.client_ca) if serving.client_ca is not None else None
         self._stamp = self._files()
-        self.context = server_context(
-            self._cert, self._key, client_ca=authority, allow_tls12=serving.allow_tls12
-        )
+        self.context = server_context(self._cert, self._key, client_ca=authority, allow_tls12=serving.allow_tls12)
         self.certificate = certificate_der(self._cert)
 
     @classmethod
@@ -230,9 +228,7 @@ def certified_participant(certificate: bytes) -> str | None:
     except x509.ExtensionNotFound:
         return None
     prefix = "urn:bridgehead:participant:"
-    uris = [
-        uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri.startswith(prefix)
-    ]
+    uris = [uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri.startswith(prefix)]
     if uris:
         return uris[0][len(prefix) :] if len(uris) == 1 else None
     hosts = names.get_values_for_type(x509.DNSName)

@@ -174,9 +174,7 @@ class RefusalCount:
         if not self._reasons or now - self._reported_at < self._every_s:
             return None
         self._reported_at = now
-        summary = RefusalSummary(
-            self._reasons.total(), dict(self._reasons), len(self._addresses), *self._last
-        )
+        summary = RefusalSummary(self._reasons.total(), dict(self._reasons), len(self._addresses), *self._last)
         self._reasons.clear()
         self._addresses.clear()
         return summary

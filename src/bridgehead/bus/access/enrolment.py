@@ -210,9 +210,7 @@ class UnknownParticipant(NotFound):
     """No such participant."""
 
     def __init__(self, participant_id: str, what: str) -> None:
-        super().__init__(
-            f"{participant_id!r} {what}", hint="bridgehead bus participant list shows who is enrolled"
-        )
+        super().__init__(f"{participant_id!r} {what}", hint="bridgehead bus participant list shows who is enrolled")
 
 
 class NameTaken(UserError):
@@ -229,27 +227,21 @@ class UnknownKey(UserError):
     """A record has no such key."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(
-            f"a participant record has no key {key!r}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
-        )
+        super().__init__(f"a participant record has no key {key!r}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
 
 
 class ExpiryNeedsToken(UserError):
     """Only tokens expire."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "--expires is for tokens; a device key lasts until it is revoked", hint="add --token"
-        )
+        super().__init__("--expires is for tokens; a device key lasts until it is revoked", hint="add --token")
 
 
 class BadDuration(UserError):
     """Not a length of time."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(
-            f"{text!r} is no length of time", hint="write a number and s, m, h, d or w, such as 90d"
-        )
+        super().__init__(f"{text!r} is no length of time", hint="write a number and s, m, h, d or w, such as 90d")
 
 
 class TrialResult(msgspec.Struct, frozen=True):
@@ -270,9 +262,7 @@ class TrialResult(msgspec.Struct, frozen=True):
         return "admitted as\n" + msgspec.json.format(msgspec.json.encode(self.bus[0]), indent=2).decode()
 
 
-def try_admission(
-    settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes
-) -> TrialResult:
+def try_admission(settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes) -> TrialResult:
     """Take the message through a bridge of its own that nobody else is connected to."""
     own = msgspec.structs.replace(settings, profile="spec")
     bridge = Bridge(own, secret=secret, random_word=lambda: "x")

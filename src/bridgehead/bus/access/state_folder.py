@@ -105,9 +105,7 @@ class StateFolder:
 
     def credentials(self) -> dict[str, Credential]:
         try:
-            return msgspec.json.decode(
-                read_bounded(self.credentials_file, MAX_BYTES), type=dict[str, Credential]
-            )
+            return msgspec.json.decode(read_bounded(self.credentials_file, MAX_BYTES), type=dict[str, Credential])
         except FileMissing:
             return {}
         except msgspec.DecodeError as error:
@@ -194,15 +192,11 @@ class SharedSession(ConfigError):
     """Two participants are given one managed session."""
 
     def __init__(self, one: str, other: str) -> None:
-        super().__init__(
-            f"{one} and {other} share a session", hint="give each a managed_session_id of its own"
-        )
+        super().__init__(f"{one} and {other} share a session", hint="give each a managed_session_id of its own")
 
 
 class BadRecordsFile(ConfigError):
     """A file of the state folder cannot be read; the records in force stay as they are."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(
-            f"{path}: {problem}", hint="correct the file; a running bridge keeps its records until then"
-        )
+        super().__init__(f"{path}: {problem}", hint="correct the file; a running bridge keeps its records until then")

@@ -159,9 +159,7 @@ class Conversations:
 
 def _question(ask: Ask, earlier: tuple[tuple[str, str], ...]) -> AgentQuestion:
     fence = Fence(secrets.choice)
-    prompt = assistant_prompt(
-        ask.text, lang=ask.lang, earlier=earlier, session_id=ask.session_id, fence=fence
-    )
+    prompt = assistant_prompt(ask.text, lang=ask.lang, earlier=earlier, session_id=ask.session_id, fence=fence)
     return AgentQuestion(ask.session_id, ask.text, ask.lang, prompt)
 
 
@@ -176,9 +174,7 @@ def assistant_prompt(
     parts.append(fence.preamble)
     for said, answered in earlier:
         parts.append("Said earlier:\n" + fence.wrap(said, origin=origin, trust=Trust.UNTRUSTED))
-        parts.append(
-            "Answered then:\n" + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED)
-        )
+        parts.append("Answered then:\n" + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED))
     parts.append("Said now:\n" + fence.wrap(text, origin=origin, trust=Trust.UNTRUSTED))
     return "\n\n".join(parts)
 

@@ -77,9 +77,7 @@ class Ignored(msgspec.Struct, frozen=True):
 class Admission:
     """The inbound side of one bridge."""
 
-    def __init__(
-        self, settings: BridgeSettings, sources: Sources, secret: bytes, managed: ManagedSessions
-    ) -> None:
+    def __init__(self, settings: BridgeSettings, sources: Sources, secret: bytes, managed: ManagedSessions) -> None:
         self._hop_limit = settings.hop_limit
         self._hidden_source = settings.hidden_source
         self._nat = settings.nat
@@ -117,11 +115,7 @@ class Admission:
         self, participant: Participant, message: Message, hops: int, channel: str
     ) -> Admitted | Denied | Ignored:
         terms = participant.terms
-        if (
-            not terms.freely_published(message.type)
-            or has_malformed_carrier(message)
-            or has_twin_marker(message)
-        ):
+        if not terms.freely_published(message.type) or has_malformed_carrier(message) or has_twin_marker(message):
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message
@@ -154,9 +148,7 @@ class Admission:
             _remove_destination(context, self._hidden_source)
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
-        return next(
-            (name for name in addressed if self._sources.belongs_to_another(name, participant.id)), None
-        )
+        return next((name for name in addressed if self._sources.belongs_to_another(name, participant.id)), None)
 
     def _put_in_session(
         self, participant: Participant, message: Message, context: dict[str, Any], hops: int, channel: str

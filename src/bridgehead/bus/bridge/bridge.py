@@ -348,9 +348,7 @@ class Bridge:
         if offer.message.type == SPEAK and not offer.echo:
             self._after_speech(offer, recipients, now, effects)
 
-    def _after_speech(
-        self, offer: Offer, recipients: Sequence[Match], now: float, effects: list[Effect]
-    ) -> None:
+    def _after_speech(self, offer: Offer, recipients: Sequence[Match], now: float, effects: list[Effect]) -> None:
         if not recipients:
             effects += [Undelivered(name, "absent", offer.message) for name in self._absent(offer)]
         elif self._names.may_wait_for_audio:
@@ -400,9 +398,7 @@ class Bridge:
             effects += self._inject(participant, verdict, len(frame), now)
             return effects
         if isinstance(verdict, Ignored):
-            outcome = Outcome(
-                participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame)
-            )
+            outcome = Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame))
             return [*effects, outcome]
         return effects + self._refuse(participant, verdict, len(frame), now)
 

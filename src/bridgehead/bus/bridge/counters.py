@@ -91,9 +91,7 @@ class OutcomeCounters:
         """The outcomes of one participant."""
         self._add_up()
         own = self._by_participant.get(participant_id, Counter())
-        return Counter(
-            {f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind] for kind in own}
-        )
+        return Counter({f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind] for kind in own})
 
     def forget(self, participant_id: str) -> None:
         self._add_up()

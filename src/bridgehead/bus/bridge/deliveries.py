@@ -114,9 +114,7 @@ def _lost(
     effects: list[Effect] = []
     for lost in deliveries:
         waited, size = max(0.0, now - lost.offered_at), len(lost.body)
-        effects.append(
-            Outcome(participant.id, "out", lost.topic, outcome, reason, lost.hub_session, size, waited)
-        )
+        effects.append(Outcome(participant.id, "out", lost.topic, outcome, reason, lost.hub_session, size, waited))
         if lost.topic == SPEAK:
             effects.append(Undelivered(participant.id, reason or outcome))
     return effects

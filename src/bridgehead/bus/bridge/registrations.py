@@ -27,8 +27,7 @@ class Registrations:
         if skill is None or admitted.message.type in DEREGISTERING:
             return True
         return (
-            len(participant.skills) < self._settings.max_skills
-            or (admitted.hub_session, skill) in participant.skills
+            len(participant.skills) < self._settings.max_skills or (admitted.hub_session, skill) in participant.skills
         )
 
     def note(self, participant: Participant, admitted: Admitted) -> list[Effect]:
@@ -85,9 +84,7 @@ class Registrations:
         abandoned, self._abandoned = self._abandoned, []
         return owed, abandoned
 
-    def _withdraw(
-        self, participant: Participant, pairs: list[tuple[str, str]], effects: list[Effect]
-    ) -> list[Message]:
+    def _withdraw(self, participant: Participant, pairs: list[tuple[str, str]], effects: list[Effect]) -> list[Message]:
         for hub_id, skill in pairs:
             self._known.untrack(participant, hub_id, skill)
             effects.append(ForgetSkill(participant.id, hub_id, skill))

@@ -88,11 +88,7 @@ class Router:
                 found.setdefault(participant, signal)
         if offer.message.type in self._beyond_sessions:
             self._match_topic(offer, found, addressed=bool(addressed))
-        return (
-            list(found.items())
-            if len(found) < 2
-            else sorted(found.items(), key=lambda match: match[0].ordinal)
-        )
+        return list(found.items()) if len(found) < 2 else sorted(found.items(), key=lambda match: match[0].ordinal)
 
     def only_recipient(self, message: Message) -> Participant | None:
         """The one participant that uses the session of an echo that can concern nobody else (B-21)."""

@@ -78,6 +78,4 @@ class BadBusSetting(ConfigError):
     """The [bus] table holds a value that cannot be used."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(
-            f"[bus]: {problem}", hint="bridgehead config show --origin names the file it comes from"
-        )
+        super().__init__(f"[bus]: {problem}", hint="bridgehead config show --origin names the file it comes from")

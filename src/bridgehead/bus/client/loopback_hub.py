@@ -126,9 +126,7 @@ class LoopbackProgram(EndedConversation):
         while True:
             event = await satellite.receive()
             if isinstance(event, Incoming):
-                await (
-                    self._writable.wait()
-                )  # what a slow program does not read waits at the bridge, within its bounds
+                await self._writable.wait()  # what a slow program does not read waits at the bridge, within its bounds
                 self._peer.send(encode(event.message))
             elif isinstance(event, MessageRefused):
                 _log.warning("the bridge refused a message of the program: %s %s", event.code, event.details)

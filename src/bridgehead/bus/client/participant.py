@@ -35,9 +35,7 @@ from bridgehead.errors import BridgeheadError, ProtocolError
 CLAIM_HEADER: Final = "X-Bridgehead-Claimed-Id"
 FIRST_WAIT_S: Final = 0.25
 LONGEST_WAIT_S: Final = 15.0
-SENT_AWAY: Final = frozenset(
-    {1000, 1002, 1003, 1009, *CloseCode} - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER}
-)
+SENT_AWAY: Final = frozenset({1000, 1002, 1003, 1009, *CloseCode} - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER})
 """Ends after which nobody comes back by themselves: revoked, replaced, not admitted, violations, too large."""
 Dial = Callable[[], Awaitable[tuple[ClientConversation, str]]]
 
@@ -85,9 +83,7 @@ class Spoken(msgspec.Struct, frozen=True):
 class Satellite:
     """One participant, connected to a bridge."""
 
-    def __init__(
-        self, dial_again: Dial, conversation: ClientConversation, join: JoinFile, source: str
-    ) -> None:
+    def __init__(self, dial_again: Dial, conversation: ClientConversation, join: JoinFile, source: str) -> None:
         self._dial = dial_again
         self._conversation = conversation
         self._reconnects = True

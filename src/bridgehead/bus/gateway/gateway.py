@@ -90,9 +90,7 @@ class Gateway:
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._failures = FailedAttempts(limit=self.settings.failed_attempts)
         self._refusals = RefusalCount()
-        self._handshakes: WaitingConnections[FramedConnection] = WaitingConnections(
-            self.settings.max_handshakes
-        )
+        self._handshakes: WaitingConnections[FramedConnection] = WaitingConnections(self.settings.max_handshakes)
         """Those who have not proved themselves yet."""
         self._watching: asyncio.Task[None] | None = None
 
@@ -216,9 +214,7 @@ class Gateway:
     def _report_refusals(self) -> None:
         summary = self._refusals.take(self._clock.monotonic())
         if summary is not None:
-            _log.warning(
-                "refused %d connections, the last from %s: %s", summary.count, summary.address, summary.reason
-            )
+            _log.warning("refused %d connections, the last from %s: %s", summary.count, summary.address, summary.reason)
             self._announce("bus.refused", **msgspec.structs.asdict(summary))
 
     def _announce(self, kind: str, **facts: object) -> None:

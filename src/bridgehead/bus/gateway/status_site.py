@@ -37,9 +37,7 @@ Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
 class StatusSite:
     """A site with three answers: how the bridge stands, what one message carries, and a new link to the chat page."""
 
-    def __init__(
-        self, relay: Relay, describe: Describe, clock: Clock, new_chat_link: Callable[[], str]
-    ) -> None:
+    def __init__(self, relay: Relay, describe: Describe, clock: Clock, new_chat_link: Callable[[], str]) -> None:
         self._new_chat_link = new_chat_link
         self._relay = relay
         self._describe = describe

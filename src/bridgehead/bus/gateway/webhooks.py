@@ -73,9 +73,7 @@ class WebhookEndpoint:
             return self._gateway.turn_away(request.address)
         return record
 
-    async def _ask(
-        self, record: ParticipantRecord, asked: dict[str, Any], wait_s: float, *, plain: bool
-    ) -> Answer:
+    async def _ask(self, record: ParticipantRecord, asked: dict[str, Any], wait_s: float, *, plain: bool) -> Answer:
         participant = self._participants.setdefault(record.id, WebhookParticipant())
         if len(participant.waiting) >= MAX_WAITING:
             return Answer(429, b"too many requests are waiting\n")
@@ -216,7 +214,5 @@ def _answer(call: _WebhookCall, *, plain: bool) -> Answer:
     if plain:
         lines = "".join(f"{said['utterance']}\n" for said in call.speak)
         return Answer(200, lines.encode())
-    body = msgspec.json.encode(
-        {"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled}
-    )
+    body = msgspec.json.encode({"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled})
     return Answer(200, body, "application/json")

@@ -64,9 +64,7 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
         findings += await _origin(options)
         findings += await _traffic(conversation, options)
     except ConnectionEnded as ended:
-        findings.append(
-            Finding("hub-closed", "broken", f"the hub ended the connection ({ended.code} {ended.reason})")
-        )
+        findings.append(Finding("hub-closed", "broken", f"the hub ended the connection ({ended.code} {ended.reason})"))
     finally:
         conversation.peer.abort()
     return findings
@@ -110,9 +108,7 @@ async def _echo(conversation: ClientConversation) -> list[Finding]:
             while True:
                 read = read_value(decode_json(await conversation.receive()))
                 if not isinstance(read, Malformed) and read.message == probe:
-                    return [
-                        Finding("hub-echo", "fine", "it passes messages on unchanged, to their sender too")
-                    ]
+                    return [Finding("hub-echo", "fine", "it passes messages on unchanged, to their sender too")]
     except TimeoutError:
         return [
             Finding(
@@ -161,9 +157,7 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
     findings = _names(topics, options.profile)
     if bad:
         findings.append(
-            Finding(
-                "hub-bad-frames", "look", f"{bad} frames that are no messages were passed on to everybody"
-            )
+            Finding("hub-bad-frames", "look", f"{bad} frames that are no messages were passed on to everybody")
         )
     if options.assistant and topics & {MATCHED, UNMATCHED, HANDLED, "complete_intent_failure"}:
         findings.append(
@@ -202,8 +196,4 @@ def _names(topics: set[str], profile: str) -> list[Finding]:
                 'set profile = "spec" in [bus]',
             )
         ]
-    return [
-        Finding(
-            "hub-names", "fine", "nobody spoke while we listened; profile auto decides when somebody does"
-        )
-    ]
+    return [Finding("hub-names", "fine", "nobody spoke while we listened; profile auto decides when somebody does")]

@@ -25,9 +25,7 @@ MAX_SENDING: Final = 256
 class Upstream:
     """The connection to the upstream bridge, and the escalations that use it."""
 
-    def __init__(
-        self, relay: Relay, join: JoinFile, announce: Any, escalation: Escalation | None = None
-    ) -> None:
+    def __init__(self, relay: Relay, join: JoinFile, announce: Any, escalation: Escalation | None = None) -> None:
         self._relay = relay
         self._join = join
         self._escalation = escalation or Escalation(hop_limit=relay.bridge.settings.hop_limit)

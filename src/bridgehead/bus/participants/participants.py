@@ -33,9 +33,7 @@ class Terms:
         self.is_placed = record.site_determination is not None
         self.gates_sessions = not record.policy.is_empty or self.is_placed
         self.freely_delivered = frozenset(
-            topic
-            for topic in LIFECYCLE - {SYNC}
-            if record.deliver.match(topic) and (record.tts or topic != SPEAK)
+            topic for topic in LIFECYCLE - {SYNC} if record.deliver.match(topic) and (record.tts or topic != SPEAK)
         )
         """Topics of which only an echo and the hop limit keep a message from the participant (B-16, B-71)."""
         self._takes: dict[str, bool] = {}

@@ -124,9 +124,7 @@ class Imposed:
         plain = dict(session)
         for field in self._names.keys() & session.keys():
             own = self._own.get((hub_session, field), ())
-            kept = [
-                name for name in _client_list(session[field]) if name in own or name not in self._names[field]
-            ]
+            kept = [name for name in _client_list(session[field]) if name in own or name not in self._names[field]]
             if kept:
                 plain[field] = kept
             else:

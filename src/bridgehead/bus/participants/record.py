@@ -242,9 +242,7 @@ class BadRecord(ConfigError):
     """A participant record cannot be used."""
 
     def __init__(self, participant_id: str, problem: str) -> None:
-        super().__init__(
-            f"participant {participant_id!r}: {problem}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
-        )
+        super().__init__(f"participant {participant_id!r}: {problem}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
 
 
 class BadLimit(ConfigError):

@@ -212,18 +212,14 @@ class BadUrl(UserError):
     """An address that is no WebSocket URL."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{url!r} is no WebSocket URL", hint="write ws://host:port/path or wss://host:port/path"
-        )
+        super().__init__(f"{url!r} is no WebSocket URL", hint="write ws://host:port/path or wss://host:port/path")
 
 
 class Unreachable(BridgeheadError):
     """Nobody answered, or not as a WebSocket server does."""
 
     def __init__(self, url: str, cause: str) -> None:
-        super().__init__(
-            f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that it is served"
-        )
+        super().__init__(f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that it is served")
 
 
 class DialRefused(BridgeheadError):

@@ -205,9 +205,7 @@ def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> No
     peer = PicowsPeer(upgrade.conversation, upgrade.max_message_bytes)
     headers = {"Sec-WebSocket-Protocol": upgrade.subprotocol} if upgrade.subprotocol else None
     response = WSUpgradeResponse.create_101_response(headers)
-    protocol = _protocol(
-        None, None, False, lambda _request: Accepted(response, peer), upgrade.max_message_bytes
-    )
+    protocol = _protocol(None, None, False, lambda _request: Accepted(response, peer), upgrade.max_message_bytes)
     # Event loops choose how they read when reading starts, so it is stopped while the protocol changes.
     transport.pause_reading()
     transport.set_protocol(protocol)

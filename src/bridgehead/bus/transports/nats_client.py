@@ -289,10 +289,7 @@ class Subjects(msgspec.Struct, frozen=True):
 
 def token(identifier: str) -> str:
     """An identifier as one token of a subject or one key of a bucket."""
-    return (
-        base64.b32encode(identifier.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=").lower()
-        or "0"
-    )
+    return base64.b32encode(identifier.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=").lower() or "0"
 
 
 def untoken(text: str) -> str:

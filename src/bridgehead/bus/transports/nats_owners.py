@@ -33,9 +33,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     def is_same(self, other: Owner) -> bool:
         """One participant may be enrolled at several bridges, with one credential."""
-        return self.participant == other.participant and (
-            self.bridge == other.bridge or self.proof == other.proof
-        )
+        return self.participant == other.participant and (self.bridge == other.bridge or self.proof == other.proof)
 
 
 class NameOwners:

@@ -321,9 +321,7 @@ class NatsRegistry:
         """Keep saying who is present here, and look for skills whose host is present nowhere."""
         self._lasting.append(self._loop.create_task(self._renew(present, orphaned)))
 
-    async def _renew(
-        self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]
-    ) -> None:
+    async def _renew(self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]) -> None:
         from nats.errors import Error
 
         while not self._closing:

@@ -139,19 +139,13 @@ def _is_list_of_text(value: object) -> bool:
 
 def _is_handler_list(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(member, dict)
-        and isinstance(member.get("skill_id"), str)
-        and _is_number(member.get("activated_at"))
+        isinstance(member, dict) and isinstance(member.get("skill_id"), str) and _is_number(member.get("activated_at"))
         for member in value
     )
 
 
 def _is_response_mode(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("skill_id"), str)
-        and _is_number(value.get("expires_at"))
-    )
+    return isinstance(value, dict) and isinstance(value.get("skill_id"), str) and _is_number(value.get("expires_at"))
 
 
 def _is_object(value: object) -> bool:

@@ -282,9 +282,7 @@ def _legacy_data(message: Message) -> dict[str, Any]:
 
 
 def _joined_name(data: dict[str, Any]) -> str:
-    return ":".join(
-        part for key in ("skill_id", "intent_name") if isinstance(part := data.get(key), str) and part
-    )
+    return ":".join(part for key in ("skill_id", "intent_name") if isinstance(part := data.get(key), str) and part)
 
 
 def _split_intent_name(message: Message) -> dict[str, Any]:

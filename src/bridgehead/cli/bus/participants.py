@@ -54,9 +54,7 @@ def participant() -> None:
 @click.argument("participant_id", metavar="ID")
 @click.option("--role", type=click.Choice([str(role) for role in Role]), help="Default: satellite.")
 @click.option("--mode", type=click.Choice(["relay", "manage"]), help="manage: for channels without sessions.")
-@click.option(
-    "--names", type=click.Choice(["spec", "legacy"]), help="legacy: for programs with the old topics."
-)
+@click.option("--names", type=click.Choice(["spec", "legacy"]), help="legacy: for programs with the old topics.")
 @click.option(
     "--grant",
     "grants",
@@ -97,10 +95,7 @@ def add_participant(
     request = enrolment.Enrolment(
         participant_id,
         table,
-        next(iter(urls), None)
-        or settings.serving.public_url
-        or running_url(folder.path)
-        or public_url(settings),
+        next(iter(urls), None) or settings.serving.public_url or running_url(folder.path) or public_url(settings),
         _pin(settings, folder),
         token,
         None if expires is None else enrolment.parse_duration(expires),
@@ -126,9 +121,7 @@ def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
     return Pin() if certificate is None else certificate.pin
 
 
-@participant.command(
-    "pair", cls=Command, examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",)
-)
+@participant.command("pair", cls=Command, examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",))
 @click.argument("url", metavar="URL")
 @click.option("--id", "participant_id", required=True, metavar="ID", help="The name this device asks for.")
 @click.option(

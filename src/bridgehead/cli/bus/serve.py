@@ -32,14 +32,10 @@ from bridgehead.host.terminal import escape_controls
 MARKS = {"fine": "✓", "look": "!", "broken": "✗"}
 
 
-@click.command(
-    cls=Command, examples=("bridgehead bus check", "bridgehead bus check --hub ws://127.0.0.1:8181/core")
-)
+@click.command(cls=Command, examples=("bridgehead bus check", "bridgehead bus check --hub ws://127.0.0.1:8181/core"))
 @click.option("--hub", metavar="URL", help="The hub to look at; default the configured or the embedded one.")
 @click.option("--hub-token", metavar="TOKEN", help="Bearer token of the hub.")
-@click.option(
-    "--seconds", type=float, default=1.0, show_default=True, help="How long to listen to its traffic."
-)
+@click.option("--seconds", type=float, default=1.0, show_default=True, help="How long to listen to its traffic.")
 @click.pass_obj
 def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> int:
     """Look at a hub the way a bridge would use it and say what is wrong. Exits 1 if something is."""
@@ -78,8 +74,7 @@ def _document(found: Finding) -> dict[str, Any]:
 
 def _findings(findings: list[Finding]) -> str:
     lines = [
-        f"{MARKS[found.state]} {found.sentence}" + (f"   → {found.fix}" if found.fix else "")
-        for found in findings
+        f"{MARKS[found.state]} {found.sentence}" + (f"   → {found.fix}" if found.fix else "") for found in findings
     ]
     return escape_controls("\n".join(lines)) + "\n"
 
@@ -93,9 +88,7 @@ def _findings(findings: list[Finding]) -> str:
 )
 @click.option("--listen", metavar="ADDR", help="Where participants connect; beyond loopback only with TLS.")
 @click.option("--hub-listen", metavar="ADDR", help="Where the embedded hub listens; loopback only.")
-@click.option(
-    "--assistant", metavar="NAME", help="Who answers: openai (a chat endpoint) or scripted (an echo)."
-)
+@click.option("--assistant", metavar="NAME", help="Who answers: openai (a chat endpoint) or scripted (an echo).")
 @click.option("--pairing", is_flag=True, default=None, help="Let unknown devices ask to join.")
 @click.option(
     "--chat-grant",
@@ -131,12 +124,8 @@ def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
 @click.option("--listen", metavar="ADDR", help="Where participants connect (or programs, with --sidecar).")
 @click.option("--public-url", metavar="URL", help="What join files say instead of the listening address.")
 @click.option("--state", metavar="DIR", help="State folder of this bridge.")
-@click.option(
-    "--upstream", metavar="URL", help="Another bridge to ask what is not understood here (with --join)."
-)
-@click.option(
-    "--sidecar", is_flag=True, help="Be a loopback hub for a program that cannot authenticate itself."
-)
+@click.option("--upstream", metavar="URL", help="Another bridge to ask what is not understood here (with --join).")
+@click.option("--sidecar", is_flag=True, help="Be a loopback hub for a program that cannot authenticate itself.")
 @click.option("--join", type=click.Path(path_type=Path), help="Join file for --upstream or --sidecar.")
 @click.pass_obj
 def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, **flags: Any) -> int:

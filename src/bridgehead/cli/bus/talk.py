@@ -38,12 +38,10 @@ MOST_WAITING: Final = 64
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option("--hub-token", metavar="TOKEN", help="Bearer token of the hub.")(command)
-    command = click.option("--hub", metavar="URL", help="A hub; default the configured or the embedded one.")(
+    command = click.option("--hub", metavar="URL", help="A hub; default the configured or the embedded one.")(command)
+    return click.option("--join", type=click.Path(path_type=Path), help="Take part as this participant instead.")(
         command
     )
-    return click.option(
-        "--join", type=click.Path(path_type=Path), help="Take part as this participant instead."
-    )(command)
 
 
 async def _reach(app: App, join: Path | None, hub: str | None, token: str | None) -> Satellite | HubClient:
@@ -75,9 +73,7 @@ def _talk(main: Coroutine[Any, Any, int]) -> int:
 @click.option("--say", metavar="TEXT", help="Send an utterance instead, and print what is spoken.")
 @click.option("--to", metavar="ID", help="For this participant only; with --say it hears TEXT.")
 @click.option("--lang", metavar="TAG", help="Language of the utterance.")
-@click.option(
-    "--wait", "wait_s", type=float, default=30.0, show_default=True, help="Seconds to wait for the end."
-)
+@click.option("--wait", "wait_s", type=float, default=30.0, show_default=True, help="Seconds to wait for the end.")
 @_reaching
 @click.pass_obj
 def send(
@@ -133,9 +129,7 @@ def _message(topic: str, data: bytes, to: str | None) -> Message:
     return read.message
 
 
-@click.command(
-    cls=Command, examples=("bridgehead bus tail", "bridgehead bus tail --topic ovos.utterance. --data")
-)
+@click.command(cls=Command, examples=("bridgehead bus tail", "bridgehead bus tail --topic ovos.utterance. --data"))
 @click.option("--topic", "prefix", default="", help="Only topics that begin with this.")
 @click.option("--data", "with_data", is_flag=True, help="Show what messages carry, too.")
 @click.option("--count", type=click.IntRange(1), help="End after so many.")

@@ -15,9 +15,7 @@ from bridgehead.host.terminal import escape_controls, style
 COLOR = {State.FINE: 32, State.LOOK: 33, State.BROKEN: 31}
 
 
-@click.command(
-    cls=Command, examples=("bridgehead doctor", "bridgehead doctor --fix", "bridgehead doctor --json")
-)
+@click.command(cls=Command, examples=("bridgehead doctor", "bridgehead doctor --fix", "bridgehead doctor --json"))
 @click.option("--fix", is_flag=True, help="Carry out the fixes that are safe to do without asking.")
 @click.pass_obj
 def doctor(app: App, fix: bool) -> int:

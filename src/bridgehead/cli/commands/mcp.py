@@ -25,9 +25,7 @@ if TYPE_CHECKING:
         "claude mcp add bridgehead -- bridgehead mcp",
     ),
 )
-@click.option(
-    "--dir", "directory", type=click.Path(path_type=Path), help="The project; default the current one."
-)
+@click.option("--dir", "directory", type=click.Path(path_type=Path), help="The project; default the current one.")
 @click.option("--list-tools", is_flag=True, help="Print what agents are offered, and end.")
 @click.pass_obj
 def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
@@ -45,9 +43,7 @@ def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
     from bridgehead.mcp_server.transports.stdio import serve
 
     if sys.stdin.isatty():
-        app.say(
-            "an agent's host starts this command and speaks to it; `bridgehead setup` registers it (Ctrl-C ends)"
-        )
+        app.say("an agent's host starts this command and speaks to it; `bridgehead setup` registers it (Ctrl-C ends)")
     serve(lambda: _assembly(app, project))
 
 

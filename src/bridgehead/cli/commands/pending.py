@@ -42,13 +42,9 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
     type=click.Choice([str(kind) for kind in PendingKind]),
     help="Only this kind.",
 )
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N."
-)
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N.")
 @click.pass_obj
-def pending(
-    app: App, item_id: str | None, everything: bool, here: bool, kinds: tuple[str, ...], limit: int
-) -> None:
+def pending(app: App, item_id: str | None, everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
     """List what waits for someone: flow requests, halted runtimes, envelopes, bus approvals.
 
     With an ID, the question itself: its whole text, its choices, the schema its answer has to obey.
@@ -84,9 +80,7 @@ def pending(
 @click.argument("item_id", metavar="ID")
 @click.argument("text", required=False)
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Take the answer from this file.")
-@click.option(
-    "--status", type=click.Choice([str(status) for status in AnswerStatus]), help="Default: success."
-)
+@click.option("--status", type=click.Choice([str(status) for status in AnswerStatus]), help="Default: success.")
 @click.option("--message", help="Why there is no answer (with --status error or cancelled).")
 @click.option("--by", help="Who answers; default your user name.")
 @click.pass_obj
@@ -105,9 +99,7 @@ def answer(
     waits goes on with `flow resume`; `flow watch` and `bridgehead web` see to that by themselves.
     """
     chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
-    _refuse_contradiction(
-        chosen, has_text=text is not None or path is not None, has_message=message is not None
-    )
+    _refuse_contradiction(chosen, has_text=text is not None or path is not None, has_message=message is not None)
     given = Answer(
         status=chosen,
         text=_answer_text(text, path),
@@ -123,9 +115,7 @@ def answer(
             app.say(question_text(item, SystemClock().now()).rstrip("\n"))
             raise UserError(f"{item.id} was not answered: the answer is empty", hint=_how(item))
         item = waiting.answer(item_id, given)
-    app.emit(
-        {"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}"
-    )
+    app.emit({"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}")
 
 
 def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: bool) -> None:
@@ -165,9 +155,7 @@ def question_text(item: PendingItem, now: datetime) -> str:
     if question.prompt.strip():
         parts.append("\n".join(f"  {escape_controls(line)}" for line in question.prompt.strip().splitlines()))
     if question.offers:
-        parts.append(
-            "choices: " + " | ".join(escape_controls(one_line(choice)) for choice in question.offers)
-        )
+        parts.append("choices: " + " | ".join(escape_controls(one_line(choice)) for choice in question.offers))
     elif question.schema is not None and not _stands_in(question.prompt):
         shown = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
         lines = "\n".join(f"  {escape_controls(line)}" for line in shown.splitlines())

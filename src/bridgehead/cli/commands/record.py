@@ -36,16 +36,10 @@ if TYPE_CHECKING:
     ),
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on printing events as they are recorded.")
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N."
-)
-@click.option(
-    "--after", type=click.IntRange(min=0), metavar="SEQ", help="Those after this number, the oldest first."
-)
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N.")
+@click.option("--after", type=click.IntRange(min=0), metavar="SEQ", help="Those after this number, the oldest first.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
-@click.option(
-    "--part", "parts", multiple=True, type=click.Choice([str(part) for part in Part]), help="Only this part."
-)
+@click.option("--part", "parts", multiple=True, type=click.Choice([str(part) for part in Part]), help="Only this part.")
 @click.option("--run", "run_id", metavar="ID", help="Only of this run.")
 @click.option("--here", is_flag=True, help="Only of the project in this directory.")
 @click.pass_obj
@@ -156,9 +150,7 @@ def backup(app: App, file: Path) -> None:
         "bridgehead record export | jq -c 'select(.table == \"events\") | .row'",
     )
 )
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Write to this new file, not to stdout."
-)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to this new file, not to stdout.")
 @click.pass_obj
 def export(app: App, output: Path | None) -> int:
     """Print every event, run and pending item, one JSON object a line, also of a damaged record.

@@ -34,9 +34,7 @@ def runtimes(app: App) -> None:
     app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
 
 
-@click.command(
-    cls=Command, examples=("bridgehead domains", "bridgehead domains security", "bridgehead domains gdpr")
-)
+@click.command(cls=Command, examples=("bridgehead domains", "bridgehead domains security", "bridgehead domains gdpr"))
 @click.argument("name", required=False)
 @click.pass_obj
 def domains(app: App, name: str | None) -> None:
@@ -56,8 +54,7 @@ def domains(app: App, name: str | None) -> None:
 
 def _table(seats: list[Availability]) -> str:
     rows = [
-        (MARK[seat.can_sit], seat.bridge, seat.connection or "", seat.version or "", _remark(seat))
-        for seat in seats
+        (MARK[seat.can_sit], seat.bridge, seat.connection or "", seat.version or "", _remark(seat)) for seat in seats
     ]
     ready = sum(seat.can_sit for seat in seats)
     # Half a command is of no use: what to do is never cut, however narrow the terminal is.

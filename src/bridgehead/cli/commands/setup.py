@@ -61,9 +61,9 @@ def _host_command(host: str) -> click.Command:
         _set_up_host(Agreement(app, dry_run, yes), host, reach, undo=undo)
 
     function = _shared_options(click.pass_obj(run))
-    function = click.option(
-        "--project", is_flag=True, help="In this project's files, to be committed, not in yours."
-    )(function)
+    function = click.option("--project", is_flag=True, help="In this project's files, to be committed, not in yours.")(
+        function
+    )
     command = click.command(
         host,
         cls=Command,
@@ -185,8 +185,7 @@ def _show_outcome(
         "undo": undo,
         "written": written and bool(changed),
         "changes": [
-            {"path": os.fspath(change.path), "action": change.action, "diff": change.diff()}
-            for change in changes
+            {"path": os.fspath(change.path), "action": change.action, "diff": change.diff()} for change in changes
         ],
     }
     app.emit(document, lambda: "" if agreement.asks else escape_controls(_diff(changes)))

@@ -53,9 +53,7 @@ class ExtraMissing(UserError):
 )
 @click.option("--host", metavar="NAME", help="Address to listen on; beyond loopback with --token-file only.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes any free one.")
-@click.option(
-    "--open", "open_browser", is_flag=True, help="Open it in your browser; one that runs already is used."
-)
+@click.option("--open", "open_browser", is_flag=True, help="Open it in your browser; one that runs already is used.")
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),

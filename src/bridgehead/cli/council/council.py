@@ -291,10 +291,7 @@ def _change(written: Written) -> str:
     if written.branch is None:
         return "change  none: no file was changed\n"
     branch = written.branch
-    return (
-        f"change  branch {branch}      git diff HEAD...{branch}      git merge {branch}\n"
-        f"patch   {written.patch}\n"
-    )
+    return f"change  branch {branch}      git diff HEAD...{branch}      git merge {branch}\npatch   {written.patch}\n"
 
 
 def _write_sarif(app: App, path: Path, report: Any) -> None:

@@ -162,9 +162,7 @@ class SpokenWarnings:
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         if line["event"] == "bridge_converted":
-            self._app.warn(
-                f"{line.get('bridge')} needs you ({line.get('halt_reason')}); left out of this council"
-            )
+            self._app.warn(f"{line.get('bridge')} needs you ({line.get('halt_reason')}); left out of this council")
         kept_back, _, kinds = str(line.get("detail", "")).partition(":")
         if kept_back == "secret_left_out" and kinds not in self._kept_back:
             self._kept_back.add(kinds)
@@ -185,22 +183,18 @@ def table_title(verb: str, facts: Mapping[str, Any]) -> str:
     return f"council {facts.get('review_id')}  {about}   {facts.get('intensity')}   {domains}"
 
 
-def table_lines(
-    verb: str, facts: Mapping[str, Any], picture: LiveCouncil, now: dt.datetime, width: int
-) -> list[str]:
+def table_lines(verb: str, facts: Mapping[str, Any], picture: LiveCouncil, now: dt.datetime, width: int) -> list[str]:
     """The whole table, one line per seat and none wider than the terminal; what matters less is cut off first."""
     review_id = str(facts.get("review_id") or "")
     rows = [_cells(seat.bridge, seat, now, review_id) for seat in picture.seats]
     if picture.second_look is not None:
         rows.append(_cells(TOGETHER, picture.second_look, now, review_id))
     widths = [
-        max([least, *map(display_width, column)])
-        for least, column in zip(LEAST, zip(*rows, strict=True), strict=True)
+        max([least, *map(display_width, column)]) for least, column in zip(LEAST, zip(*rows, strict=True), strict=True)
     ]
     lines = [table_title(verb, facts)]
     lines += [
-        "  " + GAP.join(_padded(cell, columns) for cell, columns in zip(row, widths, strict=True))
-        for row in rows
+        "  " + GAP.join(_padded(cell, columns) for cell, columns in zip(row, widths, strict=True)) for row in rows
     ]
     hint = max(map(display_width, lines)) - len(STOP_HINT)
     lines.append(" " * max(0, min(hint, width - len(STOP_HINT) - 1)) + STOP_HINT)
@@ -275,9 +269,7 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
                 "bridge": seat.name,
                 "connection": seat.connection,
                 "models": list(seat.models),
-                "first_calls": [
-                    {"key": str(call.key), "characters": len(call.prompt)} for call in seat.first_calls
-                ],
+                "first_calls": [{"key": str(call.key), "characters": len(call.prompt)} for call in seat.first_calls],
                 "most_calls": seat.most_calls,
             }
             for seat in planned.seats
@@ -302,8 +294,7 @@ def calls_text(planned: DryRun) -> str:
     if planned.coordinator:
         lines.append(f"second look   {planned.coordinator}   at most {planned.stage_b_calls} calls")
     lines += [
-        f"{bridge}   no model call: {reason_in_words(one_line(reason))}"
-        for bridge, reason in planned.no_calls.items()
+        f"{bridge}   no model call: {reason_in_words(one_line(reason))}" for bridge, reason in planned.no_calls.items()
     ]
     lines.append(f"{planned.first_calls} calls for certain, at most {planned.most_calls}; none was made")
     return "\n".join(lines) + "\n"

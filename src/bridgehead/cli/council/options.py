@@ -47,33 +47,21 @@ sarif_option = click.option(
 )
 
 _OPTIONS = (
-    click.option(
-        "--diff", "diff_base", metavar="BASE", help="What changed since BASE, working tree included."
-    ),
+    click.option("--diff", "diff_base", metavar="BASE", help="What changed since BASE, working tree included."),
     click.option("--staged", is_flag=True, help="What is staged."),
     click.option("--range", "commit_range", metavar="A..B", help="The commits of a range."),
     click.option("--patch", metavar="FILE", help="A patch; `-` reads standard input."),
     click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in your words."),
-    click.option(
-        "--context", "context_file", type=click.Path(path_type=Path), help="Background for all seats."
-    ),
-    click.option(
-        "--domain", "-d", "domains", multiple=True, metavar="D", help="A point of view; repeatable."
-    ),
-    click.option(
-        "--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thoroughly."
-    ),
+    click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for all seats."),
+    click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="A point of view; repeatable."),
+    click.option("--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thoroughly."),
     click.option(
         "--context-policy",
         type=click.Choice([str(one) for one in ContextPolicy]),
         help="How much seats are told.",
     ),
-    click.option(
-        "--requirements", type=click.Path(path_type=Path), help="An audit's requirements: JSON or YAML list."
-    ),
-    click.option(
-        "--runtime", "-r", "runtimes", multiple=True, metavar="NAME", help="Seat this one; repeatable."
-    ),
+    click.option("--requirements", type=click.Path(path_type=Path), help="An audit's requirements: JSON or YAML list."),
+    click.option("--runtime", "-r", "runtimes", multiple=True, metavar="NAME", help="Seat this one; repeatable."),
     click.option(
         "--host-seat",
         is_flag=False,
@@ -83,9 +71,7 @@ _OPTIONS = (
         help="The agent that runs this command answers for BRIDGE; exits 42 for its prompts.",
     ),
     click.option("--fallback", is_flag=True, help="claude alone, with the council's second look."),
-    click.option(
-        "--seed-findings", type=click.Path(path_type=Path), help="Findings you have already (JSON)."
-    ),
+    click.option("--seed-findings", type=click.Path(path_type=Path), help="Findings you have already (JSON)."),
     click.option("--id", "review_id", metavar="ID", help="Name the council instead of drawing a name."),
     click.option("--non-interactive", is_flag=True, help="Ask nothing."),
     click.option("--reconfigure", is_flag=True, help="Look for runtimes and models again."),
@@ -101,9 +87,7 @@ _OPTIONS = (
     ),
     gate_option,
     click.option("--allow-new-dismissals", is_flag=True, help="Let a change's own dismissals pass its gate."),
-    click.option(
-        "--whole-files", is_flag=True, help="Count findings on lines that the change did not touch, too."
-    ),
+    click.option("--whole-files", is_flag=True, help="Count findings on lines that the change did not touch, too."),
     click.option(
         "--timeout",
         "timeout_seconds",
@@ -143,11 +127,7 @@ def read_patch(given: str | None) -> str | None:
     """The patch in a file, or from standard input."""
     if given is None:
         return None
-    content = (
-        sys.stdin.buffer.read(MOST_PATCH_BYTES + 1)
-        if given == "-"
-        else read_named(Path(given), MOST_PATCH_BYTES)
-    )
+    content = sys.stdin.buffer.read(MOST_PATCH_BYTES + 1) if given == "-" else read_named(Path(given), MOST_PATCH_BYTES)
     if len(content) > MOST_PATCH_BYTES:
         raise UserError(f"the patch is larger than {MOST_PATCH_BYTES >> 20} MiB")
     return content.decode("utf-8", "replace")

@@ -28,9 +28,7 @@ WIDTH_WITH_REPORTS = 120
     examples=("bridgehead council show", "bridgehead council show k3v9qa --format sarif > findings.sarif"),
 )
 @click.argument("review_id", required=False)
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Which form."
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Which form.")
 @click.pass_obj
 def show(app: App, review_id: str | None, form: str) -> None:
     """Show a report, by default the newest of this project."""
@@ -42,12 +40,8 @@ def show(app: App, review_id: str | None, form: str) -> None:
     app.emit({}, lambda: stored.render(form, width=min(app.width, 120), colour=app.color))
 
 
-@click.command(
-    "list", cls=Command, examples=("bridgehead council list", "bridgehead council list --json --limit 5")
-)
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N."
-)
+@click.command("list", cls=Command, examples=("bridgehead council list", "bridgehead council list --json --limit 5"))
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N.")
 @click.option("--everywhere", is_flag=True, help="Of all projects.")
 @click.pass_obj
 def list_(app: App, limit: int, everywhere: bool) -> None:
@@ -61,9 +55,7 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
 
 
-@click.command(
-    cls=Command, examples=("bridgehead council gate", "bridgehead council gate k3v9qa --level concerns")
-)
+@click.command(cls=Command, examples=("bridgehead council gate", "bridgehead council gate k3v9qa --level concerns"))
 @click.argument("review_id", required=False)
 @click.option(
     "--level",
@@ -75,9 +67,7 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
 @click.option(
     "--commit", metavar="REV", help="The commit that wants to pass; default what you have now, staged or not."
 )
-@click.option(
-    "--require-seats", type=click.IntRange(min=0), default=0, help="How many seats must have completed."
-)
+@click.option("--require-seats", type=click.IntRange(min=0), default=0, help="How many seats must have completed.")
 @click.option("--require-runtime", multiple=True, metavar="NAME", help="Who must have completed; repeatable.")
 @click.pass_obj
 def gate(
@@ -122,9 +112,7 @@ def gate(
 @click.option("--until", metavar="DATE", help="Last day on which it counts (YYYY-MM-DD).")
 @click.option("--paths", multiple=True, metavar="GLOB", help="Where it counts; default the finding's file.")
 @click.option("--accept-critical", is_flag=True, help="Needed for a CRITICAL finding.")
-@click.option(
-    "--review", "review_id", metavar="REVIEW_ID", help="The council it is from; default the newest."
-)
+@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it is from; default the newest.")
 @click.pass_obj
 def dismiss(
     app: App,
@@ -145,9 +133,7 @@ def dismiss(
     dismissed = _reports(app).dismiss(review_id, request)
     app.emit(
         {"dismissed": dismissed.entry, "file": str(dismissed.path)},
-        lambda: (
-            f"dismissed {finding_id}: {one_line(escape_controls(dismissed.entry['title']))}   in {dismissed.path}"
-        ),
+        lambda: f"dismissed {finding_id}: {one_line(escape_controls(dismissed.entry['title']))}   in {dismissed.path}",
     )
 
 

@@ -162,9 +162,7 @@ def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **fl
 )
 @directory_option
 @click.option("--request-id", help="Which request; default: the one in the request file.")
-@click.option(
-    "--status", type=click.Choice([s.value for s in RequestStatus]), default=RequestStatus.SUCCESS.value
-)
+@click.option("--status", type=click.Choice([s.value for s in RequestStatus]), default=RequestStatus.SUCCESS.value)
 @click.option("--response-file", "path", help="Take the answer from this file; - is standard input.")
 @click.option("--response", "text", help="The answer itself.")
 @click.option("--error-type", type=click.Choice([e.value for e in ErrorType]), help="Why it failed.")
@@ -235,9 +233,7 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
     return ExitCode.DONE if all(one.goes_on for one in checked) else ExitCode.USER
 
 
-@flow.command(
-    examples=("bridgehead flow prune --days 30", "bridgehead flow prune --days 90 --failed --dry-run")
-)
+@flow.command(examples=("bridgehead flow prune --days 30", "bridgehead flow prune --days 90 --failed --dry-run"))
 @directory_option
 @click.option(
     "--days", type=float, help="Forget what ended longer ago than this; default: the setting flows.keep_days."
@@ -255,9 +251,7 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
 
     days = keep_days(Assembly(app.cwd, app.environ, warn=app.warn).settings) or None if days is None else days
     if days is None:
-        raise UserError(
-            "how old may flows become?", hint="bridgehead flow prune --days 30, or set flows.keep_days"
-        )
+        raise UserError("how old may flows become?", hint="bridgehead flow prune --days 30, or set flows.keep_days")
     gone = prune_runs(PruneRequest(root or app.cwd, days, failed, dry_run))
     document = {"forgotten": [run.id for run in gone], "dry_run": dry_run}
     word = "would be forgotten" if dry_run else "forgotten"
@@ -267,9 +261,7 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
 
 @flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
 @directory_option
-@click.option(
-    "--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N."
-)
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N.")
 @click.pass_obj
 def list_(app: App, root: Path | None, limit: int) -> None:
     """The flows of this root, newest first."""
@@ -298,9 +290,7 @@ def cancel(app: App, flow_id: str, root: Path | None) -> None:
 )
 @directory_option
 @click.option("--handler", help="Who answers: cmd:WORDS, pending, runtime:NAME or rig:ID.")
-@click.option(
-    "--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Runs of CMD at most."
-)
+@click.option("--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Runs of CMD at most.")
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
@@ -343,9 +333,7 @@ def drive(
 @flow.command(examples=("bridgehead flow watch", "bridgehead flow watch --dir ../service --once"))
 @roots_option
 @click.option("--once", is_flag=True, help="Look once, wait for what was resumed, and end.")
-@click.option(
-    "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Flows resumed at once."
-)
+@click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Flows resumed at once.")
 @click.pass_obj
 def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> None:
     """Resume paused flows when their answers have arrived, each in a process of its own, until Ctrl-C.

@@ -121,10 +121,7 @@ def _listed(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
 
 def _outstanding(found: StatusResult) -> list[dict[str, Any]]:
     """The open requests as they stand in the request file, prompt and answer schema included."""
-    return [
-        {**call.current.document, "path": call.path, "deadline": _deadline(call)}
-        for call in found.outstanding
-    ]
+    return [{**call.current.document, "path": call.path, "deadline": _deadline(call)} for call in found.outstanding]
 
 
 def _deadline(call: Call) -> str | None:

@@ -45,9 +45,7 @@ def new(app: App, /, package: Path, directory: Path, **names: Any) -> int:
     return 0
 
 
-@template.command(
-    "list", examples=("bridgehead template list", "bridgehead template list ~/templates --json")
-)
+@template.command("list", examples=("bridgehead template list", "bridgehead template list ~/templates --json"))
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".")
 @click.pass_obj
 def list_(app: App, /, directory: Path) -> int:
@@ -86,9 +84,7 @@ def show(app: App, /, package: Path) -> int:
     ),
 )
 @package_argument
-@click.option(
-    "--build", is_flag=True, help="Also run its build and tests in a scratch folder: runs its code."
-)
+@click.option("--build", is_flag=True, help="Also run its build and tests in a scratch folder: runs its code.")
 @click.pass_obj
 def check(app: App, /, package: Path, build: bool) -> int:
     """Fill PACKAGE in under two other names and see whether every file parses and finds the files it refers to."""
@@ -104,17 +100,11 @@ def check(app: App, /, package: Path, build: bool) -> int:
     }
 
     def text() -> str:
-        scored = (
-            "no score: nothing to prove" if proof.score is None else f"score {proof.score:g} ({proof.grade})"
-        )
+        scored = "no score: nothing to prove" if proof.score is None else f"score {proof.score:g} ({proof.grade})"
         lines = [f"{proof.proven} of {_count(proof.files, 'file')} proven, {scored}"]
         lines += [f"wrong: {line}" for line in proof.problems]
         lines += [f"not proven: {line}" for line in proof.unproven]
-        lines += [
-            f"ran {result.command}: {result.problem or 'it went well'}"
-            for result in built
-            if not result.skipped
-        ]
+        lines += [f"ran {result.command}: {result.problem or 'it went well'}" for result in built if not result.skipped]
         lines += [f"not run: {result.command}: {result.skipped}" for result in built if result.skipped]
         if not build:
             lines.append("not run: its build and tests (--build runs them, and with them the package's code)")

@@ -189,9 +189,7 @@ COMMANDS: dict[str, RigCommand] = {
         ),
     ),
     "member": RigCommand(
-        _flags(
-            {"--no-push", "--no-retry"}, {"--role", "--human", "--freeze-minutes", "--since"}, positionals=3
-        ),
+        _flags({"--no-push", "--no-retry"}, {"--role", "--human", "--freeze-minutes", "--since"}, positionals=3),
         "list | add [<rig> [<key>]] | rotate [<rig>] [<key>] | remove <rig> | leave",
         "Who takes part in this bridge, with which keys: signed, shared, dated.",
         (

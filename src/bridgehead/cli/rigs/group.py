@@ -18,9 +18,7 @@ class _Described(click.Command):
 
     def __init__(self, name: str) -> None:
         flags = COMMANDS[name].flags
-        switches = [
-            click.Option([flag], is_flag=True) for flag in sorted(flags.booleans | SHARED_FLAGS - {"--help"})
-        ]
+        switches = [click.Option([flag], is_flag=True) for flag in sorted(flags.booleans | SHARED_FLAGS - {"--help"})]
         values = [click.Option([flag]) for flag in sorted(flags.values | flags.repeatable)]
         super().__init__(name, params=[*values, *switches], help=COMMANDS[name].summary)
 

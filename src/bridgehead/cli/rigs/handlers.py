@@ -176,9 +176,7 @@ def close(console: RigConsole) -> int:
         ),
     )
     console.emit(result)
-    _say_posted(
-        console, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed
-    )
+    _say_posted(console, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed)
     return ExitCode.DONE
 
 
@@ -196,9 +194,7 @@ def status(console: RigConsole) -> int:
     if not found.threads:
         console.say("no threads yet; new <thread-id> opens one")
     else:
-        console.say(
-            f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns")
-        )
+        console.say(f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns"))
     owe, owed = (sum(getattr(thread, name) or 0 for thread in found.threads) for name in ("owe", "owed"))
     if owe or owed:
         console.say(f"this rig owes {owe} answers and is owed {owed}; inbox --owed lists them")
@@ -371,9 +367,7 @@ def member(console: RigConsole) -> int:
     verb, first, second = (arguments.positional(number) for number in range(3))
     most = {"list": 0, "leave": 0, "remove": 1, "add": 2, "rotate": 2}.get(verb or "")
     if most is None or len(arguments.positionals) - 1 > most:
-        raise ArgumentRefused(
-            "member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave"
-        )
+        raise ArgumentRefused("member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave")
     if verb == "rotate" and second is None:
         first, second = None, first
     request = MemberRequest(
@@ -390,9 +384,7 @@ def member(console: RigConsole) -> int:
     found = change_members(console.make_rig(), request)
     console.emit_lines(found)
     if found.landed:
-        _say_posted(
-            console, f"member {verb}", found.landed.path, found.landed.commit, pushed=found.landed.pushed
-        )
+        _say_posted(console, f"member {verb}", found.landed.path, found.landed.commit, pushed=found.landed.pushed)
     return ExitCode.DONE
 
 

@@ -69,9 +69,7 @@ def _scheme(address: str | Path) -> str:
     return "memory" if str(address) == ":memory:" else match[1].lower() if match else ""
 
 
-def _open_postgres(
-    url: str, *, read_only: bool, clock: Clock | None, new_id: Callable[[], str] | None
-) -> Store:
+def _open_postgres(url: str, *, read_only: bool, clock: Clock | None, new_id: Callable[[], str] | None) -> Store:
     from bridgehead.control_plane.stores.failures import DriverMissing
 
     try:

@@ -105,9 +105,7 @@ def check(address: str | Path, *, quick: bool = False) -> Inspection:
     elif path is not None and not quick and (earlier := noted_damage(path)) is not None:
         with translated(mark_of(path), "removed"):
             mark_of(path).unlink()
-        return msgspec.structs.replace(
-            found, note=f"writing to it is allowed again; it was damaged: {earlier}"
-        )
+        return msgspec.structs.replace(found, note=f"writing to it is allowed again; it was damaged: {earlier}")
     return found
 
 
@@ -203,9 +201,7 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("BEGIN")
         ((application_id,),) = connection.execute("PRAGMA application_id")
-        known = {
-            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
+        known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if known and not known & {*TABLES}:
             raise NotARecord(str(path), "it is an SQLite file of another program")
         if application_id != APPLICATION_ID or "events" not in known:

@@ -42,12 +42,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Compared byte by byte, as SQLite and Python do; a language's collation would order ids and times otherwise.
-POSTGRES: Final = Dialect(
-    text='text COLLATE "C"', growing_number="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-)
-SQLITE: Final = Dialect(
-    text="TEXT", growing_number="INTEGER PRIMARY KEY AUTOINCREMENT", table_options=" STRICT"
-)
+POSTGRES: Final = Dialect(text='text COLLATE "C"', growing_number="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
+SQLITE: Final = Dialect(text="TEXT", growing_number="INTEGER PRIMARY KEY AUTOINCREMENT", table_options=" STRICT")
 
 
 def m001_events_and_runs(transaction: Transaction, dialect: Dialect) -> None:

@@ -163,16 +163,12 @@ class PostgresStore(SqlStore):
         if _VERSIONS_TABLE in tables:
             return int(transaction.rows(_NEWEST_VERSION)[0][0])
         if tables:
-            raise NotARecord(
-                f"schema {self._address.schema} of {self.where}", "it has tables of another program"
-            )
+            raise NotARecord(f"schema {self._address.schema} of {self.where}", "it has tables of another program")
         return 0
 
     def _note_version(self, transaction: Transaction, version: int) -> None:
         if _VERSIONS_TABLE not in self._tables(transaction):
-            transaction.rows(
-                f"CREATE TABLE {_VERSIONS_TABLE} (version integer PRIMARY KEY, at text NOT NULL)"
-            )
+            transaction.rows(f"CREATE TABLE {_VERSIONS_TABLE} (version integer PRIMARY KEY, at text NOT NULL)")
         at = iso_ms(self._clock.now())
         transaction.rows(f"INSERT INTO {_VERSIONS_TABLE} (version, at) VALUES (?, ?)", [version, at])
 
@@ -386,9 +382,7 @@ def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float
     if code == "42501" or code.startswith("28"):
         return ServerRefused(where, _first_line(error))
     if code.startswith(("08", "57P")) or (not code and isinstance(error, psycopg.OperationalError)):
-        return ServerUnreachable(
-            where, "the connection broke; what was being written may or may not be recorded"
-        )
+        return ServerUnreachable(where, "the connection broke; what was being written may or may not be recorded")
     return RecordFailed(where, _first_line(error))
 
 

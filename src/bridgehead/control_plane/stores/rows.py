@@ -60,9 +60,7 @@ def recorded_event(row: Sequence[Any]) -> RecordedEvent:
     seq, event_id, kind, part, at, project, run_id, data = row
     try:
         facts = _data.decode(data)
-        event = Event(
-            id=event_id, kind=kind, part=Part(part), at=at, project=project, run_id=run_id, data=facts
-        )
+        event = Event(id=event_id, kind=kind, part=Part(part), at=at, project=project, run_id=run_id, data=facts)
     except UNREADABLE as error:
         raise UnreadableRow(f"event {seq}: {error}") from error
     return RecordedEvent(seq=seq, event=event)

@@ -232,9 +232,7 @@ class SqlStore(Store):
         if known is not None:
             return self._carry_out(transaction, questions.ask_again(known, question, at), at)
         unnumbered = questions.ask(questions.item_id(0), question, at).item
-        ((number,),) = transaction.rows(
-            self._writing.insert_item, self._writing.values(rows.item_row(unnumbered))
-        )
+        ((number,),) = transaction.rows(self._writing.insert_item, self._writing.values(rows.item_row(unnumbered)))
         return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
 
     def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:

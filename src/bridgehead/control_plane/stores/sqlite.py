@@ -454,9 +454,7 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
         case sqlite3.SQLITE_CORRUPT:
             return RecordDamaged(where, str(error))
         case sqlite3.SQLITE_CANTOPEN:
-            return RecordUnplaceable(
-                where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened"
-            )
+            return RecordUnplaceable(where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened")
         case _:
             return RecordFailed(where, str(error))
 

@@ -25,8 +25,7 @@ def consolidated(run: SeatState) -> Analysed:
     rounds = run.debate.rounds_finished
     kept = by_severity(entry for entry in run.ledger if entry.merged_into is None)
     finals = [
-        (entry, with_identity(final_output(entry, rounds), run.inputs.tree, run.inputs.renames))
-        for entry in kept
+        (entry, with_identity(final_output(entry, rounds), run.inputs.tree, run.inputs.renames)) for entry in kept
     ]
     outputs = tuple(output for _, output in finals if "outputs" in placement(output.status))
     disputed = tuple(

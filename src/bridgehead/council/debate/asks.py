@@ -110,9 +110,7 @@ def ruling_asks(run: SeatState) -> list[Ask]:
 def consolidation_asks(run: SeatState) -> list[Ask]:
     """Quick: one look across the domains instead of a debate (K10)."""
     packet = packet_for(run, run.ledger.live(), ())
-    return debate_asks(
-        run, CONSOLIDATOR, Step.CONSOLIDATION, packet, consolidation_prompt, Answer.ITEMS, read_items
-    )
+    return debate_asks(run, CONSOLIDATOR, Step.CONSOLIDATION, packet, consolidation_prompt, Answer.ITEMS, read_items)
 
 
 def packet_for(

@@ -225,9 +225,7 @@ class CallBatch:
         self.failures[first_attempt(key)] = Failure(key.agent, reason)
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
         extra = {"detail": detail} if detail else {}
-        self.log(
-            "agent_failed", **facts, reason=reason, error_class=error_class.value, **extra, **_spent(usage)
-        )
+        self.log("agent_failed", **facts, reason=reason, error_class=error_class.value, **extra, **_spent(usage))
 
     def _repaired(self, ask: Ask, reply: Reply) -> Ask:
         """The one follow-up that asks for nothing but the JSON."""

@@ -81,9 +81,7 @@ class Debate:
             accepted += refusal is None
             if refusal is not None:
                 target = as_line(entry_fields.get("target_finding_id"))
-                self._log(
-                    "warning", detail=f"invalid_challenge: {refusal}: {target[:80]}", round=round_number
-                )
+                self._log("warning", detail=f"invalid_challenge: {refusal}: {target[:80]}", round=round_number)
         return accepted
 
     def _take_challenge(self, fields: Mapping[str, Any], round_number: int, by: Owner) -> str | None:
@@ -134,9 +132,7 @@ class Debate:
 
     def owed(self, shown_ids: Iterable[str]) -> list[Entry]:
         """Serious items, not the Challenger's own, that it was shown and has never challenged."""
-        challenged = {
-            self.target_of(challenge).id for challenge in self.challenges.values() if not challenge.by_code
-        }
+        challenged = {self.target_of(challenge).id for challenge in self.challenges.values() if not challenge.by_code}
         shown = {entry.id: entry for entry in map(self.ledger.survivor, shown_ids) if entry is not None}
         return [
             entry
@@ -274,9 +270,7 @@ class Debate:
     def awaits_ruling(self) -> bool:
         """Whether an answer was given that the Challenger has not ruled on."""
         answered = ("defended", "revised")
-        return any(
-            state in answered for entry in self.ledger.live() for state in entry.state.challenges.values()
-        )
+        return any(state in answered for entry in self.ledger.live() for state in entry.state.challenges.values())
 
     @property
     def all_resolved(self) -> bool:
@@ -335,9 +329,7 @@ class Debate:
         if after != before:
             self._log("state", id=entry.id, **{"from": before, "to": after}, round=round_number)
 
-    def _log_responses(
-        self, entry: Entry, challenges: Sequence[Challenge], stance: str, round_number: int
-    ) -> None:
+    def _log_responses(self, entry: Entry, challenges: Sequence[Challenge], stance: str, round_number: int) -> None:
         for challenge in challenges:
             self._log(
                 "response",

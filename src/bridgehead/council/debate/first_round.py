@@ -76,9 +76,7 @@ def first_round_asks(
     ]
     for role, domain in ((Role.INTEGRATION, INTEGRATION), (Role.CHALLENGER, CROSS_DOMAIN)):
         prompts.append((key(role, domain), standing_role_prompt(context, key(role, domain))))
-    return [
-        make_ask(seat, context, call_key, prompt, Answer.ITEMS, read_items) for call_key, prompt in prompts
-    ]
+    return [make_ask(seat, context, call_key, prompt, Answer.ITEMS, read_items) for call_key, prompt in prompts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +111,7 @@ def items_of(value: Any) -> tuple[list[tuple[int, Mapping[str, Any]]], object]:
     if isinstance(value, Items):
         return list(value.entries), value.document.get("cross_domain_signals")
     listed = value.get("outputs") or []
-    return [(place, entry) for place, entry in enumerate(listed) if is_item(entry)], value.get(
-        "cross_domain_signals"
-    )
+    return [(place, entry) for place, entry in enumerate(listed) if is_item(entry)], value.get("cross_domain_signals")
 
 
 def covered_domains(batch: CallBatch) -> list[str]:

@@ -72,9 +72,7 @@ class FivePhaseRun(RoundsRun):
     def _begin_messages(self) -> None:
         self._run.begin_round()
         self._log_dispatch(mode="coordinator")
-        self._ask(
-            [ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages
-        )
+        self._ask([ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages)
 
     def _after_messages(self) -> None:
         run, batch = self._run, self._settled_batch()
@@ -164,11 +162,7 @@ class FivePhaseRun(RoundsRun):
         for one, other in self._merge_candidates():
             owners = {one.owner, other.owner}
             first, second = sorted((one.id, other.id))
-            if (
-                one.is_live
-                and other.is_live
-                and all((first, second, owner) in self._agreed for owner in owners)
-            ):
+            if one.is_live and other.is_live and all((first, second, owner) in self._agreed for owner in owners):
                 self._run.ledger.join(one, other)
 
     def _decide(self) -> None:
@@ -217,14 +211,10 @@ class FivePhaseRun(RoundsRun):
 
     def _position_asks(self, owner: Owner) -> list[Ask]:
         run, title, own_ids = self._run, self._run.title(owner), self._own_ids(owner)
-        pairs = [
-            (one.id, other.id) for one, other in self._merge_candidates() if owner in (one.owner, other.owner)
-        ]
+        pairs = [(one.id, other.id) for one, other in self._merge_candidates() if owner in (one.owner, other.owner)]
 
         def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-            return final_position_prompt(
-                context, key, debated, role_title=title, own_ids=own_ids, merges=pairs
-            )
+            return final_position_prompt(context, key, debated, role_title=title, own_ids=own_ids, merges=pairs)
 
         packet = anonymous(packet_for(run, run.ledger.live(), run.debate.open_challenges()))
         return debate_asks(run, owner, Step.POSITION, packet, build, Answer.POSITIONS, READ_POSITIONS)
@@ -257,10 +247,7 @@ class FivePhaseRun(RoundsRun):
 
 def anonymous(packet: dict[str, Any]) -> dict[str, Any]:
     """A packet whose findings do not say who wrote them."""
-    shown = [
-        {key: value for key, value in entry.items() if key != "agent"}
-        for entry in packet["previous_findings"]
-    ]
+    shown = [{key: value for key, value in entry.items() if key != "agent"} for entry in packet["previous_findings"]]
     return {**packet, "previous_findings": shown}
 
 

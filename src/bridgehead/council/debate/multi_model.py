@@ -83,9 +83,7 @@ class MultiModelRun(RoundsRun):
             if not any(one.ask.call.key.role is Role.EXPERT for one in mine):
                 continue
             self._used.append(model)
-            raised += self._raise(
-                mine, Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log), model
-            )
+            raised += self._raise(mine, Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log), model)
         self._adopt(raised)
         settle(self._run, batch)
         return bool(self._used)

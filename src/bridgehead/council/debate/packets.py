@@ -90,8 +90,7 @@ def build_packet(
         "round": round_number,
         "active_domains": list(active),
         "newly_added_domains": [
-            {"domain": new.expert.domain, "trigger_finding_id": new.trigger_id, "reason": new.reason}
-            for new in added
+            {"domain": new.expert.domain, "trigger_finding_id": new.trigger_id, "reason": new.reason} for new in added
         ],
         "previous_findings": [shown(entry) for entry in findings],
         "open_challenges": [_challenge(challenge, debate) for challenge in challenges],

@@ -200,9 +200,7 @@ class _Application:
         self._pair()
         self._status = {number: self._status_of(number, entry) for number, entry in enumerate(self._entries)}
         dismissed = {
-            finding.id: number
-            for number, finding in self._partner.items()
-            if self._status[number].status == "applies"
+            finding.id: number for number, finding in self._partner.items() if self._status[number].status == "applies"
         }
         left = [finding for finding in self._findings if finding.id not in dismissed]
         notes = {finding.id: note for finding in left if (note := self._note(finding)) is not None}
@@ -211,9 +209,7 @@ class _Application:
             for finding in left
             if finding.id not in notes and (nearest := self._proposal(finding)) is not None
         }
-        return Dismissed(
-            tuple(self._status[n] for n in range(len(self._entries))), dismissed, notes, proposed
-        )
+        return Dismissed(tuple(self._status[n] for n in range(len(self._entries))), dismissed, notes, proposed)
 
     def _active(self) -> list[tuple[int, Dismissal]]:
         return [
@@ -261,11 +257,7 @@ class _Application:
             return EntryStatus("applies")
         if finding.severity is Severity.CRITICAL:
             return EntryStatus("blocked", "critical_not_accepted")
-        if (
-            entry.severity
-            and finding.severity
-            and finding.severity.rank - entry.severity.rank >= RAISED_STEPS
-        ):
+        if entry.severity and finding.severity and finding.severity.rank - entry.severity.rank >= RAISED_STEPS:
             return EntryStatus("blocked", "severity_raised")
         return EntryStatus("applies")
 
@@ -273,9 +265,7 @@ class _Application:
         plain = entry.paths and all(map(is_plain, entry.paths))
         if not plain or not entry.fingerprint.startswith(STRONG):
             return EntryStatus("unused")
-        present = [
-            name for name in (current_name(path, self._renames) for path in entry.paths) if name in self._tree
-        ]
+        present = [name for name in (current_name(path, self._renames) for path in entry.paths) if name in self._tree]
         if not present:
             return EntryStatus("stale", "file_deleted")
         if not any(self._is_place(entry.fingerprint, path) for path in present):
@@ -300,9 +290,7 @@ class _Application:
             hindrance = self._status[number].why
             if partner.id == finding.id and hindrance is not None:
                 return Note(number, hindrance)
-        carried = [
-            n for n, entry in enumerate(self._entries) if entry and entry.fingerprint in finding.fingerprints
-        ]
+        carried = [n for n, entry in enumerate(self._entries) if entry and entry.fingerprint in finding.fingerprints]
         for status, why in (("expired", "expired"), ("applies", "same_place")):
             first = next((n for n in carried if self._status[n].status == status), None)
             if first is not None:

@@ -293,11 +293,7 @@ def _first_occurrence(quote: str, tree: Tree, path: str) -> Lines | None:
 
 
 def _nearest(quotes: Sequence[str], text: FileText, cited: Lines | None) -> _Occurrence | None:
-    found = [
-        _Occurrence(lines, number)
-        for number, quote in enumerate(quotes)
-        for lines in search_quote(quote, text)
-    ]
+    found = [_Occurrence(lines, number) for number, quote in enumerate(quotes) for lines in search_quote(quote, text)]
     return min(found, key=lambda one: (one.distance(cited), one.lines[0], one.quote), default=None)
 
 

@@ -89,9 +89,7 @@ def compare(records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Map
     return Comparison(pairing.current(), pairing.previous())
 
 
-def carry_forward(
-    records: Sequence[FindingRecord], run: Run, comparison: Comparison
-) -> tuple[FindingRecord, ...]:
+def carry_forward(records: Sequence[FindingRecord], run: Run, comparison: Comparison) -> tuple[FindingRecord, ...]:
     """The records after the run: paired ones take over the finding, new findings get a record."""
     paired = {state.record: name for name, state in comparison.current.items() if state.record}
     kept = [_carried(record, run, comparison, paired.get(record.key)) for record in records]
@@ -106,9 +104,7 @@ def carry_forward(
 
 
 class _Pairing:
-    def __init__(
-        self, records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Mapping[str, str]
-    ) -> None:
+    def __init__(self, records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Mapping[str, str]) -> None:
         self._records = {record.key: record for record in records}
         self._run = run
         self._tree = tree

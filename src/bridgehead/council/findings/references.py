@@ -72,9 +72,7 @@ def locate_references(text: str, unusual: Sequence[str] = ()) -> tuple[LocatedRe
     """The same with their places; paths that do not look like one are found where they are among `unusual`."""
     known = list(_known(text, unusual))
     usual = [LocatedReference(found, match.start(), match.end()) for found, match in _found(text)]
-    free = [
-        one for one in usual if not any(one.start < other.end and other.start < one.end for other in known)
-    ]
+    free = [one for one in usual if not any(one.start < other.end and other.start < one.end for other in known)]
     return tuple(sorted([*known, *free], key=lambda one: one.start))
 
 
@@ -88,9 +86,7 @@ def _known(text: str, unusual: Sequence[str]) -> Iterator[LocatedReference]:
     """Unusual paths, whole or by their last part, with a line or standing alone; the longest one first."""
     names = dict.fromkeys([*unusual, *(path.rpartition("/")[2] for path in unusual)])
     taken: list[tuple[int, int]] = []
-    for name in sorted(
-        (one for one in names if one and not looks_usual(one) and one in text), key=len, reverse=True
-    ):
+    for name in sorted((one for one in names if one and not looks_usual(one) and one in text), key=len, reverse=True):
         for match in re.finditer(rf"(?<![\w/]){re.escape(name)}{_LINES}", text):
             plain = match["first"] is None and not _UNMISTAKABLE.search(name)
             if plain or any(match.start() < end and start < match.end() for start, end in taken):

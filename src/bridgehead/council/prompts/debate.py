@@ -22,9 +22,7 @@ MOST_ANSWER_CHARACTERS: Final = 20_000
 CONSOLIDATION_TITLE: Final = "consolidation"
 _ORIGIN: Final = "findings and challenges of this debate"
 _CONTRADICTIONS_KEY: Final = own(',\n  "contradictions": []')
-_RECOMMENDATION_KEY: Final = own(
-    ',\n  "recommendation": {"chosen": [], "reason": "...", "open_questions": []}'
-)
+_RECOMMENDATION_KEY: Final = own(',\n  "recommendation": {"chosen": [], "reason": "...", "open_questions": []}')
 
 
 def expert_prompt(context: PromptContext, key: CallKey, expert: Expert) -> Safe:

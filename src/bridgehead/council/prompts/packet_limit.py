@@ -16,8 +16,7 @@ from bridgehead.contract.words import Severity
 LIMIT: Final = 32_000
 REST_LIMIT: Final = 30_000
 NOTE: Final = (
-    "NOTE: Prior round context summarized due to size (>32k chars). "
-    "Full outputs in .outputs/bridges/ artifact."
+    "NOTE: Prior round context summarized due to size (>32k chars). Full outputs in .outputs/bridges/ artifact."
 )
 FINDINGS: Final = "previous_findings"
 CHALLENGES: Final = "open_challenges"

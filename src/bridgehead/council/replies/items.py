@@ -20,9 +20,7 @@ SPELLINGS: Final[dict[str, Severity]] = {
     **dict.fromkeys(("low", "minor"), Severity.LOW),
     **dict.fromkeys(("info", "informational", "note"), Severity.INFO),
 }
-RATED: Final = frozenset(
-    {OutputType.FINDING, OutputType.RECOMMENDATION, OutputType.COMPLIANCE_GAP, OutputType.RISK}
-)
+RATED: Final = frozenset({OutputType.FINDING, OutputType.RECOMMENDATION, OutputType.COMPLIANCE_GAP, OutputType.RISK})
 
 PROPOSAL_TEXTS: Final = ("summary", "rationale", "recommended_when")
 PROPOSAL_LISTS: Final = ("tradeoffs", "failure_modes", "dependencies", "open_questions", "risks")

@@ -26,9 +26,7 @@ from bridgehead.council.reporting.seat_report import excerpt
 _TERMINAL_CODES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _MOST_EVENT_LINES: Final = 200_000
 # An object with one of these lists is a model's answer, whatever else it says.
-_ANSWER_LISTS: Final = (
-    "outputs findings rulings challenges responses challenge_notes messages positions".split()
-)
+_ANSWER_LISTS: Final = "outputs findings rulings challenges responses challenge_notes messages positions".split()
 PARSE_FAILURE: Final = "parse_failure"
 STOPPED: Final = "stopped"
 WRAPPERS: Final = ("result", "response", "data", "output")
@@ -94,36 +92,24 @@ def _open_events(printed: str) -> Opened | None:
     """The JSON lines of codex and opencode; other lines between them are noise."""
     # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
     lines = printed.split("\n")[:_MOST_EVENT_LINES]
-    events = [
-        event for event in map(_object, lines) if event is not None and isinstance(event.get("type"), str)
-    ]
+    events = [event for event in map(_object, lines) if event is not None and isinstance(event.get("type"), str)]
     # A top-level `error` of codex is a retry notice; only `turn.failed` is its last word.
-    failure = next(
-        (_error_text(event.get("error")) for event in events if event["type"] == "turn.failed"), None
-    )
+    failure = next((_error_text(event.get("error")) for event in events if event["type"] == "turn.failed"), None)
     messages = [event["item"].get("text") for event in events if _is_message(event)]
     if failure is not None or (messages and isinstance(messages[-1], str)):
         return Opened(messages[-1] if messages else "", failure)
-    parts = [
-        event["part"] for event in events if event["type"] == "text" and isinstance(event.get("part"), dict)
-    ]
-    error = next(
-        (_error_text(event.get("error") or event) for event in events if event["type"] == "error"), None
-    )
+    parts = [event["part"] for event in events if event["type"] == "text" and isinstance(event.get("part"), dict)]
+    error = next((_error_text(event.get("error") or event) for event in events if event["type"] == "error"), None)
     return Opened(_joined_text(parts), error) if parts or error is not None else None
 
 
 def _is_message(event: Mapping[str, Any]) -> bool:
     item = event.get("item")
-    return (
-        event["type"] == "item.completed" and isinstance(item, dict) and item.get("type") == "agent_message"
-    )
+    return event["type"] == "item.completed" and isinstance(item, dict) and item.get("type") == "agent_message"
 
 
 def _joined_text(parts: list[Any]) -> str:
-    texts = [
-        part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text"
-    ]
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text"]
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -322,8 +308,7 @@ def _locate_items(value: Any) -> tuple[Mapping[str, Any], list[Any] | None]:
 def _is_bare_item(value: Any) -> bool:
     """Whether a value is one item by itself instead of a list of them."""
     return any(
-        "title" in document
-        and not any(isinstance(document.get(name), list) for name in ("outputs", "findings"))
+        "title" in document and not any(isinstance(document.get(name), list) for name in ("outputs", "findings"))
         for document in _unwrapped(value)
     )
 

@@ -190,9 +190,7 @@ def _results(written: Sequence[SarifFinding], rules: Sequence[str]) -> list[dict
     results: list[dict[str, Any]] = []
     for finding in written:
         seen[finding.rule_id, finding.fingerprint] += 1
-        results.append(
-            _result(finding, rules.index(finding.rule_id), seen[finding.rule_id, finding.fingerprint])
-        )
+        results.append(_result(finding, rules.index(finding.rule_id), seen[finding.rule_id, finding.fingerprint]))
     return results
 
 

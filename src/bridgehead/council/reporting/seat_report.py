@@ -72,9 +72,7 @@ class Analysed:
 def completed_report(task: BridgeInput, facts: SeatFacts, found: Analysed) -> BridgeReport:
     """The report of a seat whose analysis ran; the verdict follows from its outputs alone."""
     judged = is_judged(task.task_type, task.mode)
-    verdict = (
-        decide_verdict(task.task_type, Status.COMPLETED, distinct_problems(found.outputs)) if judged else None
-    )
+    verdict = decide_verdict(task.task_type, Status.COMPLETED, distinct_problems(found.outputs)) if judged else None
     return BridgeReport(
         **_common(task, facts),
         status=Status.COMPLETED,
@@ -105,9 +103,7 @@ def skipped_report(task: BridgeInput, facts: SeatFacts, reason: str) -> BridgeRe
 
 def halted_report(task: BridgeInput, facts: SeatFacts, reason: str, message: str) -> BridgeReport:
     """A seat that needs a person's decision; only the council may turn this into SKIPPED."""
-    return BridgeReport(
-        **_common(task, facts), **_empty(Status.HALTED, halt_reason=reason, halt_message=message)
-    )
+    return BridgeReport(**_common(task, facts), **_empty(Status.HALTED, halt_reason=reason, halt_message=message))
 
 
 def decide_confidence(

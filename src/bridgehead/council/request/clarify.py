@@ -158,9 +158,7 @@ def classify_artifact(scores: Mapping[str, int]) -> tuple[str, tuple[str, ...]]:
 
 def find_intent(text: str) -> str | None:
     """The first intent whose words the request uses."""
-    return next(
-        (intent for intent, words in _INTENTS.items() if any(says(text, word) for word in words)), None
-    )
+    return next((intent for intent, words in _INTENTS.items() if any(says(text, word) for word in words)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +259,7 @@ class Clarifier:
         return self.registry.default_domains(self.context.artifact_types)
 
     def _assumptions(self) -> tuple[str, ...]:
-        scope = (
-            "the changed files of the working tree" if self.has_changes else "the current working directory"
-        )
+        scope = "the changed files of the working tree" if self.has_changes else "the current working directory"
         told = {
             ARTIFACT: "artifact: the current working directory",
             INTENT: "intent: review",

@@ -97,15 +97,11 @@ class Registry:
         places = {entry.id: place for place, entry in enumerate(self.domains)}
         return places.get(domain, len(places))
 
-    def expert(
-        self, name: str, *, task: str = "", reason: str = "", title: str = "", artifact: str = "code"
-    ) -> Expert:
+    def expert(self, name: str, *, task: str = "", reason: str = "", title: str = "", artifact: str = "code") -> Expert:
         """The expert for a requested name: exact, adapted from the nearest domain, or virtual for this run."""
         entry = self.find(name)
         if entry is not None:
-            return Expert(
-                normalise_domain(name), entry.role, entry.lens, entry.focus, entry.standards, "registry"
-            )
+            return Expert(normalise_domain(name), entry.role, entry.lens, entry.focus, entry.standards, "registry")
         ranked = self._ranked(name, f"{_spoken(name)} {reason} {title}")
         wish = ": ".join(filter(None, (_spoken(name), reason or task)))
         if ranked and ranked[0][0] >= SELECTED_AT and (len(ranked) == 1 or ranked[0][0] > ranked[1][0]):

@@ -78,9 +78,7 @@ class Preset:
 
 
 DEFAULT: Final = Preset("default", Fraction(40, 100), Fraction(50, 100), Fraction(67, 100))
-SECURITY_ELEVATED: Final = Preset(
-    "security-elevated", Fraction(50, 100), Fraction(67, 100), Fraction(75, 100)
-)
+SECURITY_ELEVATED: Final = Preset("security-elevated", Fraction(50, 100), Fraction(67, 100), Fraction(75, 100))
 PRESETS: Final = {preset.name: preset for preset in (DEFAULT, SECURITY_ELEVATED)}
 
 

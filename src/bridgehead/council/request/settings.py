@@ -190,9 +190,7 @@ def without_untrusted(settings: Settings) -> Settings:
         if is_rig(name) and entry.enabled:
             ignored.append(name)
             continue
-        ignored += [
-            f"{name}.{key}" for key in (*entry.options, *entry.model_keys) if key not in UNTRUSTED_MAY_SET
-        ]
+        ignored += [f"{name}.{key}" for key in (*entry.options, *entry.model_keys) if key not in UNTRUSTED_MAY_SET]
         kept = {key: value for key, value in entry.options.items() if key in UNTRUSTED_MAY_SET}
         runtimes[name] = RuntimeSettings(entry.enabled, options=kept)
     if settings.reasoning_level != REASONING_LEVELS[0]:

@@ -143,9 +143,7 @@ class OutputFolder:
         if not self._goes_on or seat in self._seated_anew:
             return None
         # The whole name counts: another run's id may begin like ours.
-        name = re.compile(
-            rf"{re.escape(_log_name(seat))}-(\d{{8}}-\d{{6}})-{re.escape(self._session)}(?:-(\d+))?"
-        )
+        name = re.compile(rf"{re.escape(_log_name(seat))}-(\d{{8}}-\d{{6}})-{re.escape(self._session)}(?:-(\d+))?")
         folder = self._project / FOLDER / "bridges"
         matches = [match for path in folder.glob("*.jsonl") if (match := name.fullmatch(path.stem))]
         if not matches:
@@ -240,9 +238,7 @@ class RunLog:
         """The log of a seat that never ran with us: opened, what was found out, closed."""
         seat, at = report.bridge, iso_ms(self._clock.now())
         self.hold(seat, (*self._held.get(seat, ()), *events))
-        self.write(
-            SeatEvent(seat, BRIDGE_START, {"bridge": seat, "session_id": report.session_id, "timestamp": at})
-        )
+        self.write(SeatEvent(seat, BRIDGE_START, {"bridge": seat, "session_id": report.session_id, "timestamp": at}))
         for output in report.outputs:
             facts = {
                 "id": output.id,

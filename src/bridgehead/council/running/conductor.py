@@ -180,9 +180,7 @@ class Means:
     stop: Cancel | None = None
 
 
-async def conduct(
-    run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Retried | GivenUp] = ()
-) -> Ending:
+async def conduct(run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Retried | GivenUp] = ()) -> Ending:
     """Take a run as far as it goes in this process; `wishes` are what a resuming user asks for besides.
 
     A seat is given up only when everything else is done and it still waits.
@@ -246,9 +244,7 @@ class Conductor:
                 self._feed(wish)
 
     def _go_on(self, turns: Sequence[Turn], earlier: Sequence[Input]) -> None:
-        left = unfinished(
-            turns, earlier, outstanding=self._run.outstanding, waiting_for=self._run.waiting_for
-        )
+        left = unfinished(turns, earlier, outstanding=self._run.outstanding, waiting_for=self._run.waiting_for)
         for seat, calls in left.calls.items():
             self._start(self._sit_down_again, seat, calls)
         for seating in left.seatings:
@@ -269,9 +265,7 @@ class Conductor:
             return
         reason = outcome.report.skip_reason if isinstance(outcome, OwnReport) else None
         for call in calls:
-            self._deliver(
-                call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} is not there any more", reason=reason), 0.0
-            )
+            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} is not there any more", reason=reason), 0.0)
 
     def _fold_in_answers(self) -> None:
         if self._means.desk is not None and self._posted:
@@ -281,9 +275,7 @@ class Conductor:
 
     async def _look_for_answer(self, pending: SeatPending) -> None:
         """A rig that was asked in an earlier process."""
-        found = await self._runner.in_thread(
-            lambda _cancel: self._seats.rig_answer(pending.seat, pending.request)
-        )
+        found = await self._runner.in_thread(lambda _cancel: self._seats.rig_answer(pending.seat, pending.request))
         if isinstance(found, RigRejected):
             detail = f"rig_answer_rejected:{found.reason}"
             self._means.log.write(SeatEvent(pending.seat, "warning", {"detail": detail}))
@@ -319,9 +311,7 @@ class Conductor:
         elif not isinstance(seated.ready.connection, HostSeat):
             self._start(self._make_call, call, seated)
         elif self._means.desk is None:
-            self._deliver(
-                call, RuntimeRefusal(ErrorClass.OTHER, "nobody takes the host seat's requests"), 0.0
-            )
+            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, "nobody takes the host seat's requests"), 0.0)
         else:
             self._posted[call.key] = shown = self._without_secrets(call)
             self._means.desk.post(shown)
@@ -420,9 +410,7 @@ class Conductor:
                 self._means.journal.started(call, self._now())
                 shown = self._without_secrets(call)
                 try:
-                    outcome = await self._runner.carry(
-                        seated.ready.connection, shown, self._ask(shown, seated)
-                    )
+                    outcome = await self._runner.carry(seated.ready.connection, shown, self._ask(shown, seated))
                 finally:
                     self._work.running.pop(call.key, None)
             if scope.cancel_called:

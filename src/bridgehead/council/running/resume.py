@@ -46,9 +46,7 @@ def unfinished(
     )
 
 
-def _calls(
-    turns: Sequence[Turn], outstanding: Sequence[CallKey], waiting: set[str]
-) -> dict[str, tuple[Call, ...]]:
+def _calls(turns: Sequence[Turn], outstanding: Sequence[CallKey], waiting: set[str]) -> dict[str, tuple[Call, ...]]:
     # A seat that was shut out has left calls behind that nobody waits for.
     wanted = {key for key in outstanding if key.step is Step.STAGE_B or key.seat in waiting}
     latest = {call.key: call for turn in turns for call in turn.calls if call.key in wanted}

@@ -76,9 +76,7 @@ def read_claude(result: CommandResult) -> CallOutcome:
     if record.get("is_error") is not False:
         status = record.get("api_error_status")
         error_class = classify(text, status if isinstance(status, int) else None)
-        return RuntimeRefusal(
-            error_class, text or "claude reported an error", result.error_text(), usage=usage
-        )
+        return RuntimeRefusal(error_class, text or "claude reported an error", result.error_text(), usage=usage)
     answered = RuntimeAnswer(text, text_at(record, "session_id") or None, _model(record), usage)
     return succeeded("claude", result, answered)
 

@@ -45,9 +45,7 @@ _OWN_END: Final = range(128)
 _TIMED_OUT: Final = 124
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;]*m")
 # Their values are files of the user's that the program needs to reach its provider.
-_FILE_VARIABLES: Final = (
-    "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS GOOGLE_APPLICATION_CREDENTIALS".split()
-)
+_FILE_VARIABLES: Final = "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS GOOGLE_APPLICATION_CREDENTIALS".split()
 _SETTINGS: Final = frozenset({".json", ".jsonc", ".toml", ".md", ".yaml", ".yml"})
 _OWN_FILE_BYTES: Final = 16 * 1024 * 1024
 NOT_CONFINED: Final = "asked_without_tools"

@@ -215,11 +215,7 @@ class CodexCli(CliConnection):
     def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         """A provider that does not take the schema is asked again without it, and never with it after that."""
         outcome = super().read(ask, received)
-        if (
-            isinstance(outcome, RuntimeRefusal)
-            and self._shape(ask)
-            and "schema" in outcome.message.casefold()
-        ):
+        if isinstance(outcome, RuntimeRefusal) and self._shape(ask) and "schema" in outcome.message.casefold():
             self._takes_schemas = False
             return self.ask(ask)
         return outcome

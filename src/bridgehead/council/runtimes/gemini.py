@@ -85,9 +85,7 @@ def read_gemini(result: CommandResult) -> CallOutcome:
     return _read_whole(whole, result) if "response" in whole else _read_error(result)
 
 
-def _read_stream(
-    events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult
-) -> CallOutcome:
+def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> CallOutcome:
     usage = _stream_usage(mapping_at(final, "stats"))
     said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
     text = "".join(text_at(event, "content") for event in said)

@@ -128,9 +128,7 @@ def _read_completion(document: Mapping[str, Any], reply: HttpReply) -> CallOutco
 def _usage(counts: Mapping[str, Any]) -> CallUsage:
     if "prompt_tokens" not in counts:
         return CallUsage()
-    return CallUsage(
-        tokens_in=count_at(counts, "prompt_tokens"), tokens_out=count_at(counts, "completion_tokens")
-    )
+    return CallUsage(tokens_in=count_at(counts, "prompt_tokens"), tokens_out=count_at(counts, "completion_tokens"))
 
 
 @runtime("openai")

@@ -128,9 +128,7 @@ def read_error(error: Mapping[str, Any], detail: str, usage: CallUsage) -> Runti
         return RuntimeRefusal(ErrorClass.UNKNOWN_MODEL, message, detail, usage=usage)
     status = data.get("statusCode")
     text = f"{message}\n{text_at(data, 'responseBody')}"
-    return RuntimeRefusal(
-        classify(text, status if isinstance(status, int) else None), message, detail, usage=usage
-    )
+    return RuntimeRefusal(classify(text, status if isinstance(status, int) else None), message, detail, usage=usage)
 
 
 def listed_models(printed: str) -> list[str]:
@@ -254,9 +252,7 @@ class OpencodeServer(Connection):
     def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         return read_http("the opencode server", received, lambda found, reply: self._read(ask, found, reply))
 
-    def _read(
-        self, ask: RuntimeRequest, document: Mapping[str, Any], reply: HttpReply
-    ) -> CallOutcome | Request:
+    def _read(self, ask: RuntimeRequest, document: Mapping[str, Any], reply: HttpReply) -> CallOutcome | Request:
         if reply.status != 200:
             return _refusal(document, reply.status)
         created = text_at(document, "id")

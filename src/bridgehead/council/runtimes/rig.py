@@ -115,9 +115,7 @@ def _read_report(value: Any) -> Found[dict[str, Any]] | None:
     return Found({**inner, "commit": inner.get("commit", value.get("commit"))}, 1 + len(inner["outputs"]))
 
 
-def _in_our_words(
-    document: Mapping[str, Any], answer: RigAnswer, task: BridgeInput, facts: SeatFacts
-) -> BridgeReport:
+def _in_our_words(document: Mapping[str, Any], answer: RigAnswer, task: BridgeInput, facts: SeatFacts) -> BridgeReport:
     family = _claimed(document.get("model_family")) if answer.verified else ""
     seated = replace(facts, model_family=family or UNKNOWN_FAMILY, connection="rig")
     if document.get("status") != Status.COMPLETED:
@@ -130,9 +128,7 @@ def _in_our_words(
         withdrawn=tuple(withdrawn),
         disputed=tuple(disputed),
         domains_covered=_domains(document.get("domains_covered")),
-        debate_rounds=rounds
-        if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0
-        else 0,
+        debate_rounds=rounds if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0 else 0,
         confidence=Confidence.MEDIUM if answer.verified else Confidence.LOW,
         local_council_type=LocalCouncilType.RUNTIME_NATIVE_REVIEW,
         runtime=facts.name,

@@ -47,9 +47,7 @@ class NoSuchRevision(UserError):
     """A name that is no commit of this repository."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            f"{name!r} is no commit of this repository", hint="git log --oneline shows what there is"
-        )
+        super().__init__(f"{name!r} is no commit of this repository", hint="git log --oneline shows what there is")
 
 
 class Git:
@@ -87,11 +85,7 @@ class Git:
         )
         result = process.run(command, timeout_seconds=GIT_SECONDS, idle_seconds=None)
         if result.ended is not Ended.EXITED or result.exit_code not in codes:
-            says = (
-                result.reason
-                or result.error_text().strip()[:500]
-                or f"{result.ended}, code {result.exit_code}"
-            )
+            says = result.reason or result.error_text().strip()[:500] or f"{result.ended}, code {result.exit_code}"
             raise GitFailed(arguments, says)
         return result.stdout
 

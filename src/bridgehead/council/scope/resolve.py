@@ -31,9 +31,7 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
 # What a project without git is known to hold and nobody wants reviewed.
-_NOT_SOURCE: Final = frozenset(
-    {"node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".hg", ".svn"}
-)
+_NOT_SOURCE: Final = frozenset({"node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".hg", ".svn"})
 PATCH_NOT_APPLIED: Final = "patch_not_applied"
 _GITLINK: Final = "160000"
 _SYMLINK: Final = "120000"
@@ -139,9 +137,7 @@ class Change:
     def touched(self, base: str | None) -> tuple[str, ...]:
         """Files that differ from `base` in the working tree, new ones included."""
         untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
-        return tuple(
-            dict.fromkeys([*self._differing(base), *(path for path in untracked if not is_ours(path))])
-        )
+        return tuple(dict.fromkeys([*self._differing(base), *(path for path in untracked if not is_ours(path))]))
 
     def committed(
         self, commit: str, base: str | None, paths: Collection[str]
@@ -163,13 +159,9 @@ class Change:
         return tuple(name for name in names if not is_ours(name))
 
     def _digests(self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]) -> dict[str, str]:
-        found = {
-            path: blob for mode, blob, path in entries if path in wanted and mode not in (_SYMLINK, _GITLINK)
-        }
+        found = {path: blob for mode, blob, path in entries if path in wanted and mode not in (_SYMLINK, _GITLINK)}
         texts = zip(found, self._git.blobs(list(found.values())), strict=True)
-        return {
-            path: text_digest(text.decode("utf-8", "replace")) for path, text in texts if text is not None
-        }
+        return {path: text_digest(text.decode("utf-8", "replace")) for path, text in texts if text is not None}
 
     def _scope(
         self,
@@ -210,9 +202,7 @@ class Change:
             mode, _kind, blob = info.split(" ")
             yield mode, blob, path
 
-    def _take_blobs(
-        self, sieve: ScopeFilter, entries: Iterator[tuple[str, str, str]], changed: list[str]
-    ) -> None:
+    def _take_blobs(self, sieve: ScopeFilter, entries: Iterator[tuple[str, str, str]], changed: list[str]) -> None:
         wanted = set(changed)
         regular: list[tuple[str, str]] = []
         for mode, blob, path in entries:
@@ -299,9 +289,7 @@ def resolve_scope(
     root = project.resolve()
     git = repository_at(root, environment)
     if request.kinds in ([], ["paths"]):
-        return _Paths(git, root, cwd, no_secrets).scope(
-            request.paths or (str(root),), allow_words=allow_words
-        )
+        return _Paths(git, root, cwd, no_secrets).scope(request.paths or (str(root),), allow_words=allow_words)
     if git is None:
         raise NoRepository(request.kinds[0])
     change = Change(git, no_secrets)

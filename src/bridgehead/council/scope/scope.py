@@ -25,9 +25,7 @@ from bridgehead.errors import UserError
 
 _SECTION: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
 _PLAIN_SECTION: Final = re.compile(r"^(?=--- [^\n]+\n\+\+\+ )", re.MULTILINE)
-_NAMES: Final = re.compile(
-    r"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (?P<name>[^\t\n]+)", re.MULTILINE
-)
+_NAMES: Final = re.compile(r"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (?P<name>[^\t\n]+)", re.MULTILINE)
 _HEADER: Final = re.compile(r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$", re.MULTILINE)
 _HUNK: Final = re.compile(r"^@@ ", re.MULTILINE)
 _HUNK_START: Final = re.compile(r"@@ -\S+ \+(?P<new>\d+)")
@@ -97,9 +95,7 @@ def _blocks(section: str) -> Iterator[tuple[int, int]]:
 
 def renamed(patch: str) -> dict[str, str]:
     """{old path: new path} of the files a patch renames."""
-    moved = [
-        section for section in sections(patch) if re.search(r"^rename from ", section.text, re.MULTILINE)
-    ]
+    moved = [section for section in sections(patch) if re.search(r"^rename from ", section.text, re.MULTILINE)]
     return {section.old: section.new for section in moved if section.old and section.new}
 
 
@@ -234,9 +230,7 @@ class Scope:
     def without(self, folders: Iterable[str]) -> Scope:
         """The same scope as if these folders of the root were not there."""
         prefixes = tuple(f"{folder}/" for folder in folders)
-        return replace(
-            self, texts={path: text for path, text in self.texts.items() if not path.startswith(prefixes)}
-        )
+        return replace(self, texts={path: text for path, text in self.texts.items() if not path.startswith(prefixes)})
 
     @cached_property
     def fingerprint(self) -> str:

@@ -118,9 +118,7 @@ class Worktree:
         files = tuple(inside.fields("diff", "--cached", "--name-only", "-z", self.base, "--"))
         commit = None
         if files:
-            commit = inside.run(
-                "commit-tree", tree, "-p", self.base, stdin=message.encode(), extra=_IDENTITY
-            ).decode()
+            commit = inside.run("commit-tree", tree, "-p", self.base, stdin=message.encode(), extra=_IDENTITY).decode()
             commit = commit.strip()
             self.git.run("update-ref", f"refs/heads/{self.branch}", commit, self.base)
         self.discard(keep_branch=commit is not None)

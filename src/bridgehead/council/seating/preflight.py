@@ -80,8 +80,7 @@ def discovery_manifest(machine: Machine, native: NativeDispatcher | None, execut
         },
         "mcp_tools": {"available": False, "servers": [], "tools": []},
         "cli_tools": {
-            name: {"available": path is not None, "path": path, "version": None}
-            for name, path in programs.items()
+            name: {"available": path is not None, "path": path, "version": None} for name, path in programs.items()
         },
         "recommended_dispatch": _recommended(native, programs),
     }
@@ -178,9 +177,7 @@ class _Preflight:
                 missing.append(located)
                 self._note("availability_check", "absent", connection=kind.kind, detail=located.detail)
                 continue
-            self._note(
-                "availability_check", "found", connection=kind.kind, path=getattr(located, "path", None)
-            )
+            self._note("availability_check", "found", connection=kind.kind, path=getattr(located, "path", None))
             barrier = self._unable(located) or located.barrier(self._machine)
             if barrier is None:
                 self._note("auth_check", "passed", connection=kind.kind)
@@ -193,9 +190,7 @@ class _Preflight:
         """An implementation is made by somebody who has the files and may use tools."""
         if self._task.task_type is not TaskType.IMPLEMENTATION or connection.reads_files:
             return None
-        return Barred(
-            Status.SKIPPED, f"cli_error: {connection.runtime_name} cannot change files here", NO_TOOLS
-        )
+        return Barred(Status.SKIPPED, f"cli_error: {connection.runtime_name} cannot change files here", NO_TOOLS)
 
     def _barred(self, barrier: Barred, connection: Connection) -> NotSeated:
         self._connection = connection
@@ -243,9 +238,7 @@ class _Preflight:
         wanted = self._setup.settings.models
         named = [model for model in wanted if model is not None]
         known = connection.models(self._machine) if named else None
-        unknown = (
-            ModelWarning(model, NOT_FOUND) for model in named if known is not None and model not in known
-        )
+        unknown = (ModelWarning(model, NOT_FOUND) for model in named if known is not None and model not in known)
         kept = tuple(model for model in named if known is None or model in known)
         self._note("model_validation", "list unavailable" if named and known is None else "checked")
         warnings = (*self._setup.settings.model_warnings, *unknown)
@@ -261,9 +254,7 @@ class _Preflight:
         )
         if self._runtime.name not in BUILT_IN:
             factor = self._runtime.timeout_factor
-            timeout = replace(
-                timeout, timeout_s=math.ceil(timeout.timeout_s * factor), bridge_multiplier=factor
-            )
+            timeout = replace(timeout, timeout_s=math.ceil(timeout.timeout_s * factor), bridge_multiplier=factor)
         self._note("timeout_estimate", "done", value_seconds=timeout.timeout_s, basis=timeout.basis)
         return replace(timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout))
 
@@ -294,9 +285,7 @@ class _Preflight:
 
     def _note(self, step: str, result: str, **fields: Any) -> None:
         told = {name: value for name, value in fields.items() if value not in (None, "", {})}
-        self._events.append(
-            SeatEvent(self._setup.runtime, "preflight", {"step": step, "result": result, **told})
-        )
+        self._events.append(SeatEvent(self._setup.runtime, "preflight", {"step": step, "result": result, **told}))
 
 
 def _exchange_mode(connection: Connection, *, in_team: bool) -> str:

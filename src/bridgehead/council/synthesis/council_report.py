@@ -58,9 +58,7 @@ from bridgehead.council.synthesis.verdict import council_verdict
 UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
 
 
-def apply_to_entries(
-    plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree
-) -> Dismissed:
+def apply_to_entries(plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree) -> Dismissed:
     """What the dismissals file says about the findings that stand."""
     candidates = [
         Dismissable(
@@ -313,15 +311,11 @@ def assemble_report(
         models_used=_union(_models(seat) for seat in used),
         runtimes_used=_union((seat.report.runtime or seat.name,) for seat in used),
         toolchains_used=_union((seat.report.toolchain,) for seat in used if seat.report.toolchain),
-        exchange_modes_used=_union(
-            (seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode
-        ),
+        exchange_modes_used=_union((seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode),
         debate_layers=_layers(seats, debated),
         requirements=requirement_entries(plan.task.requirements, used, standing),
         context_policy=plan.task.context_policy,
-        context_overflow=tuple(
-            {"bridge": seat.name, **one} for seat in seats for one in seat.report.context_overflow
-        ),
+        context_overflow=tuple({"bridge": seat.name, **one} for seat in seats for one in seat.report.context_overflow),
         supersedes=None,
         usage=_total_usage([*(seat.report.usage for seat in seats), debated.usage]),
         scope=plan.task.scope_text,

@@ -204,9 +204,7 @@ class CrossChallenge:
         """Whether the note names a file and line, or quotes a text, that is there (K26)."""
         tree = self._inputs.tree
         texts = (note.response, note.challenge)
-        return tree is not None and any(
-            check_evidence(text, tree).outcome is EvidenceOutcome.PASSED for text in texts
-        )
+        return tree is not None and any(check_evidence(text, tree).outcome is EvidenceOutcome.PASSED for text in texts)
 
     def _take_extras(self, document: dict[str, Any]) -> None:
         """What a mode asks for besides notes (council §15); nobody else's report has room for it."""
@@ -282,9 +280,7 @@ class CrossChallenge:
         asks: list[Ask] = []
         for number, shard in enumerate(reduced.packets, start=1):
             key = self._key(role, domain, shard=number)
-            ids = tuple(
-                one["id"] if isinstance(one, dict) else one.partition(": ")[0] for one in shard[FINDINGS]
-            )
+            ids = tuple(one["id"] if isinstance(one, dict) else one.partition(": ")[0] for one in shard[FINDINGS])
             prompt = build(self._context, key, Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated))
             asks.append(make_ask(self._seat, self._context, key, prompt, answer, read, shown_ids=ids))
         return asks

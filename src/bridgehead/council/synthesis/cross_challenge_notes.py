@@ -94,16 +94,12 @@ def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
                 Position(source.seat.name, source.output.severity, f"reports it: {source.output.title}")
                 for source in finding.sources
             )
-            return replace(
-                challenged, cls=FindingClass.DISPUTED, shared_cli_path=False, positions=(*own, doubt)
-            )
+            return replace(challenged, cls=FindingClass.DISPUTED, shared_cli_path=False, positions=(*own, doubt))
         case _:
             return challenged
 
 
-def renamed_after_change(
-    before: Sequence[CouncilFinding], after: Sequence[CouncilFinding]
-) -> list[CouncilFinding]:
+def renamed_after_change(before: Sequence[CouncilFinding], after: Sequence[CouncilFinding]) -> list[CouncilFinding]:
     """Findings that changed class get the next id of the new class, the old one in `was` (council §14.6)."""
     taken = {cls: highest_number(before, cls) for cls in ID_PREFIX}
     renamed: list[CouncilFinding] = []

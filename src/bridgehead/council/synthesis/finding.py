@@ -141,9 +141,7 @@ class CouncilFinding:
 
     @property
     def is_high_depth(self) -> bool:
-        return any(
-            (source.seat.name, source.seat.report.connection_used) == HIGH_DEPTH for source in self.sources
-        )
+        return any((source.seat.name, source.seat.report.connection_used) == HIGH_DEPTH for source in self.sources)
 
     @property
     def is_unverified(self) -> bool:
@@ -152,9 +150,7 @@ class CouncilFinding:
 
     @property
     def disputed_in(self) -> tuple[str, ...]:
-        return tuple(
-            sorted({source.seat.name for source in self.sources if source.output.status == "disputed"})
-        )
+        return tuple(sorted({source.seat.name for source in self.sources if source.output.status == "disputed"}))
 
     @property
     def votes(self) -> dict[str, Severity | None]:

@@ -30,9 +30,7 @@ def finding_entry(
     finding: CouncilFinding, tree: Tree | None, renames: Mapping[str, str], *, coordinator_failed: bool
 ) -> FindingEntry:
     """The entry of one finding; its evidence is that of the member whose citation held best."""
-    members = [source.output for source in finding.sources] or [
-        with_identity(as_output(finding), tree, renames)
-    ]
+    members = [source.output for source in finding.sources] or [with_identity(as_output(finding), tree, renames)]
     best = min(members, key=_evidence_rank)
     fingerprint, fingerprints = cluster_fingerprint([_identity(member) for member in members])
     confidence = finding.confidence
@@ -49,8 +47,7 @@ def finding_entry(
         confirmed_by=finding.confirming_seats if finding.cls is FindingClass.MULTI else (),
         source_bridge=finding.seats[0] if len(finding.seats) == 1 else _only_confirming(finding),
         source_findings=tuple(
-            SourceFinding(source.seat.name, source.output.id, source.is_unverified)
-            for source in finding.sources
+            SourceFinding(source.seat.name, source.output.id, source.is_unverified) for source in finding.sources
         ),
         severity_votes=finding.votes,
         confirmation=Confirmation(

@@ -97,9 +97,7 @@ def _classified(
         domains=tuple(dict.fromkeys(source.output.domain for source in members)),
         sources=members,
         requirement_id=_first_text(
-            source.output.requirement_id
-            for source in members
-            if isinstance(source.output.requirement_id, str)
+            source.output.requirement_id for source in members if isinstance(source.output.requirement_id, str)
         ),
     )
     against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
@@ -162,9 +160,7 @@ def _met_by_others(finding: CouncilFinding, met: Sequence[Source]) -> tuple[Posi
         if isinstance(source.output.requirement_id, str) and source.output.met is not True
     }
     return tuple(
-        Position(
-            source.seat.name, source.output.severity, f"says the requirement is met: {source.output.title}"
-        )
+        Position(source.seat.name, source.output.severity, f"says the requirement is met: {source.output.title}")
         for source in met
         if any(seat != source.seat.name and wanted == source.output.requirement_id for seat, wanted in unmet)
     )
@@ -172,9 +168,7 @@ def _met_by_others(finding: CouncilFinding, met: Sequence[Source]) -> tuple[Posi
 
 def _shares_cli(members: Sequence[Source]) -> bool:
     over_cli = {
-        source.seat.name
-        for source in members
-        if source.seat.confirms and source.seat.report.connection_used == CLI
+        source.seat.name for source in members if source.seat.confirms and source.seat.report.connection_used == CLI
     }
     return len(over_cli) >= 2
 

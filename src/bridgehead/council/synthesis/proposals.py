@@ -65,9 +65,7 @@ class ProposalLife:
                 return self._challenged(event.challenge_id)
             case ProposalStep.REVISE:
                 # A revision answers every challenge that was open.
-                return replace(
-                    self, state=ProposalState.PROPOSED, revision=self.revision + 1, open_challenges=()
-                )
+                return replace(self, state=ProposalState.PROPOSED, revision=self.revision + 1, open_challenges=())
             case ProposalStep.RESOLVE if event.challenge_id in self.open_challenges:
                 return self._resolved(str(event.challenge_id))
             case ProposalStep.GIVE_IN if self.state is ProposalState.CHALLENGED:
@@ -135,9 +133,7 @@ def proposal_entries(
 
 def _chosen(debate: CrossDebate) -> frozenset[str]:
     named = (debate.recommendation or {}).get("chosen")
-    return (
-        frozenset(name for name in named if isinstance(name, str)) if isinstance(named, list) else frozenset()
-    )
+    return frozenset(name for name in named if isinstance(name, str)) if isinstance(named, list) else frozenset()
 
 
 def _told(
@@ -181,9 +177,7 @@ def _open_texts(life: ProposalLife, notes: Sequence[ChallengeNote]) -> list[str]
 
 def _said(finding: CouncilFinding) -> dict[str, Any]:
     """The fields of the first source that gave them."""
-    given = next(
-        (source.output.proposal for source in finding.sources if isinstance(source.output.proposal, dict)), {}
-    )
+    given = next((source.output.proposal for source in finding.sources if isinstance(source.output.proposal, dict)), {})
     texts = {name: given.get(name) for name in (*PROPOSAL_TEXTS, *PROPOSAL_WORDS)}
     return {**texts, **{name: list(given.get(name) or []) for name in PROPOSAL_LISTS}}
 

@@ -64,16 +64,12 @@ class Synthesis:
         self._beside: list[CouncilFinding] = []
         self._settled: dict[Signature, tuple[CouncilFinding, tuple[ChallengeNote, ...]]] = {}
 
-    def begin(
-        self, reports: Sequence[SeatReport], askable: Mapping[str, Seat], *, debate: bool
-    ) -> tuple[Call, ...]:
+    def begin(self, reports: Sequence[SeatReport], askable: Mapping[str, Seat], *, debate: bool) -> tuple[Call, ...]:
         """Stage A, then the first calls of Stage B; without any the layer is done at once."""
         joined = stage_a(reports, self._plan.task.task_type)
         self._log("stage_a", findings=len(joined))
         fresh = [replace(one, id="") for one in joined if _signature(one) not in self._settled]
-        self._beside = [
-            self._settled[_signature(one)][0] for one in joined if _signature(one) in self._settled
-        ]
+        self._beside = [self._settled[_signature(one)][0] for one in joined if _signature(one) in self._settled]
         self._beside += [one for one, _ in self._settled.values() if not one.sources]
         everything = number([*self._beside, *fresh])
         fresh = [one for one in everything if _signature(one) not in self._settled]
@@ -81,9 +77,7 @@ class Synthesis:
             self._log("joined", **one.facts())
         seat = choose_coordinator(askable, everything, self._plan.coordinator)
         if seat is None or not fresh or not debate or not self._may_spend():
-            self._finish(
-                everything, CrossDebate(COMPLETED if self._beside else SKIPPED, 0, self._old_notes())
-            )
+            self._finish(everything, CrossDebate(COMPLETED if self._beside else SKIPPED, 0, self._old_notes()))
             return ()
         return self._debate(seat, fresh)
 

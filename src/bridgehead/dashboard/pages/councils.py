@@ -60,9 +60,7 @@ def show_council(context: PageContext, request: Request) -> Response:
         state=now,
         picture=draw_lanes(now.live),
         legend=LEGEND,
-        challenges=[(seat.bridge, one) for seat in now.live.seats for one in seat.challenges][
-            :MOST_CHALLENGES
-        ],
+        challenges=[(seat.bridge, one) for seat in now.live.seats for one in seat.challenges][:MOST_CHALLENGES],
         trouble=trouble,
         report=report.report if report else None,
         asked=asked,
@@ -84,9 +82,7 @@ def dismiss(context: PageContext, request: Request, form: Form) -> Response:
         ),
     )
     back = f"{PAGE.path}/{quote(council_id, safe='')}#{quote(finding_id, safe='')}"
-    return context.go(
-        request, back, f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed."
-    )
+    return context.go(request, back, f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed.")
 
 
 def _report(context: PageContext, now: CouncilNow) -> tuple[ReportText | None, str | None]:
@@ -126,9 +122,7 @@ def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
         report = council_report(context.assembly, review_id, clock=context.clock)
     except BridgeheadError:
         return {}
-    return {
-        print_: str(text.finding["id"]) for text in report.findings for print_ in text.finding["fingerprints"]
-    }
+    return {print_: str(text.finding["id"]) for text in report.findings for print_ in text.finding["fingerprints"]}
 
 
 def _dismissed_since(context: PageContext, council_id: str) -> frozenset[str]:

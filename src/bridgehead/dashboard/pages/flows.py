@@ -67,9 +67,7 @@ def show_list(context: PageContext, request: Request) -> Response:
         raise UserError(f"no flow is {state!r}", hint=f"states: {', '.join(RunState)}")
     paging = Paging.of(PAGE.path, request.query_params, PAGE_LENGTH)
     limit = MOST_LISTED if state else paging.start + PAGE_LENGTH + 1
-    flows = [
-        flow for flow in list_flows(context.assembly, context.store, limit=limit) if state in ("", flow.state)
-    ]
+    flows = [flow for flow in list_flows(context.assembly, context.store, limit=limit) if state in ("", flow.state)]
     return context.show(
         request,
         PAGE,

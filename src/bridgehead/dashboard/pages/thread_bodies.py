@@ -51,12 +51,8 @@ def _markdown() -> MarkdownIt:
     markdown.block.ruler.before("fence", "table_lines", _table_lines, {"alt": ["paragraph", "blockquote"]})
     markdown.inline.ruler.before("emphasis", "inside_a_word", _inside_a_word)
     markdown.add_render_rule("hardbreak", lambda *_: "\n")
-    markdown.add_render_rule(
-        "fence", lambda _, tokens, at, *__: _as_written(tokens[at].content, tokens[at].info)
-    )
-    markdown.add_render_rule(
-        "list_item_open", lambda _, tokens, at, *__: Markup("<li>{}").format(_number(tokens[at]))
-    )
+    markdown.add_render_rule("fence", lambda _, tokens, at, *__: _as_written(tokens[at].content, tokens[at].info))
+    markdown.add_render_rule("list_item_open", lambda _, tokens, at, *__: Markup("<li>{}").format(_number(tokens[at])))
     return markdown
 
 

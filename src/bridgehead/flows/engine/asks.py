@@ -90,9 +90,7 @@ def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
     """A request that its own schema refuses is a mistake in the flow, found before anything is written."""
     problems = validate(dict(document), DocumentKind.REQUEST, contract=contract)
     if problems:
-        raise FlowMistake(
-            f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}"
-        )
+        raise FlowMistake(f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}")
 
 
 def refuse_senseless_expiry(ask: Ask) -> None:

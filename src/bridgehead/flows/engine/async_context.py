@@ -48,9 +48,7 @@ class AsyncContext:
         """Call, or await, `function` until it has succeeded once."""
         effort = Effort(retries, backoff, timeout)
         context = self._context
-        path, input_sha, record = context.find_step(
-            name, arguments, keywords, effort, rerun=on_change == "rerun"
-        )
+        path, input_sha, record = context.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
         if record is None:
             work = partial(function, *arguments, **keywords)
             record = await _perform(context.replay, path, input_sha, effort, work)
@@ -67,9 +65,7 @@ class AsyncContext:
         """Run the branches side by side until each has ended or blocked, then pause once for all that wait."""
         return await self._branches("gather", [_as_branch(branch) for branch in branches])
 
-    async def map(
-        self, name: str, function: Callable[[AsyncContext, Any], Any], items: Iterable[Any]
-    ) -> list[Any]:
+    async def map(self, name: str, function: Callable[[AsyncContext, Any], Any], items: Iterable[Any]) -> list[Any]:
         """`function(ctx, item)` for each item as a branch of its own."""
         made: list[Callable[[AsyncContext], Any]] = [
             lambda ctx, item=item: function(ctx, item)  # type: ignore[misc]
@@ -113,9 +109,7 @@ def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
     return asyncio.run(flow.function(AsyncContext(context), **settings))
 
 
-async def _perform(
-    replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
-) -> Record:
+async def _perform(replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]) -> Record:
     """`Replay.perform` for work that may be awaited while other branches go on."""
     started = replay.now()
     tries_left = effort.retries

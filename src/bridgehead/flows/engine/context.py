@@ -61,13 +61,9 @@ class Context:
         """
         plain = not retries and backoff == 1.0 and timeout is None
         effort = ONE_TRY if plain else Effort(retries, backoff, timeout)
-        path, input_sha, record = self.find_step(
-            name, arguments, keywords, effort, rerun=on_change == "rerun"
-        )
+        path, input_sha, record = self.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
         if record is None:
-            record = self.replay.perform(
-                path, "step", input_sha, lambda: function(*arguments, **keywords), effort
-            )
+            record = self.replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords), effort)
         value: T = step_value(record, function, result)
         return value
 
@@ -106,9 +102,7 @@ class Context:
         `timeout` is what one handler may take. Only with `expires`, in seconds, does the ask end without an answer.
         Then, and when the handler gives up: `fallback`, or AskFailed. A flow that lets AskFailed pass goes on waiting.
         """
-        ask = Ask(
-            name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries, expires
-        )
+        ask = Ask(name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries, expires)
         record = self._run_pass.ask(self._next_path(name), ask, self._phase)
         if record.status == FAILED:
             raise AskFailed(record.path, _failure_in(record))
@@ -295,9 +289,7 @@ class PhasedContext(Context):
         record = run_pass.replay.find(path, "phase", None)
         if record is not None:
             value = value_of(record, result)
-            if not run_pass.run_files.has_completed(
-                number
-            ):  # a crash came between the journal and the state file
+            if not run_pass.run_files.has_completed(number):  # a crash came between the journal and the state file
                 run_pass.run_files.complete(number, name, key, to_plain(value), summary(value))
             return value
         restored = run_pass.run_files.restored_phase(number, key)

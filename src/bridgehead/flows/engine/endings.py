@@ -106,9 +106,7 @@ def _announce(opened: OpenRun, run_pass: RunPass, calls: Sequence[Call], changed
             continue
         issued = attempt.status is AttemptStatus.PENDING
         deadline = utc_text(attempt.deadline) if issued else None
-        announcer.asked(
-            OpenRequest(opened.run.id, opened.run.name, opened.run.root, dict(attempt.document), deadline)
-        )
+        announcer.asked(OpenRequest(opened.run.id, opened.run.name, opened.run.root, dict(attempt.document), deadline))
     facts = pause_facts([call.current for call in calls], calls[0].path)
     opened.announce("flow.paused", key=calls[0].current.request_id, **facts, **steps_made(run_pass))
 
@@ -194,9 +192,7 @@ def _reopen(
     again = Attempt(path, document, AttemptStatus.PENDING).issued(opened.inputs.clock.now())
     recorded = None if ended else path
     error = storable(f"no usable answer at {path}: {failure}")
-    opened.journal.reopen(
-        opened.run.id, at=opened.now(), path=recorded, attempts=(*ended, again), error=error
-    )
+    opened.journal.reopen(opened.run.id, at=opened.now(), path=recorded, attempts=(*ended, again), error=error)
     run_pass.mailbox.clear(path, [attempt.request_id for attempt in made])
     opened.files.write(opened.files.request_path, again.document)
     announcer = opened.inputs.announcer
@@ -226,9 +222,7 @@ def _unread(run_pass: RunPass) -> tuple[Attempt, ...]:
     )
 
 
-def _end_run(
-    opened: OpenRun, run_pass: RunPass, status: RunStatus, error: str, attempts: tuple[Attempt, ...]
-) -> Path:
+def _end_run(opened: OpenRun, run_pass: RunPass, status: RunStatus, error: str, attempts: tuple[Attempt, ...]) -> Path:
     opened.journal.end(opened.run.id, status, at=opened.now(), error=error, attempts=attempts)
     run_pass.run_files.note_attempts(attempts)
     run_pass.run_files.save()

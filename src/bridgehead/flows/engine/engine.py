@@ -82,9 +82,7 @@ class _Passes:
             run_pass = self._run_pass()
             try:
                 settings = typed_settings(opened.flow, opened.settings)
-                returned = _plain_text(
-                    run_function(opened.flow, self._context_kind(run_pass), settings), opened
-                )
+                returned = _plain_text(run_function(opened.flow, self._context_kind(run_pass), settings), opened)
             except Blocked as blocked:
                 waiting = endings.pause(opened, run_pass, blocked)
             except Stopped as stopped:

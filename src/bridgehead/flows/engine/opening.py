@@ -144,9 +144,7 @@ def _under_key(flow: Flow, request: RunRequest, journal: Journal, root: Path) ->
     """How a run opens that was started under the key before; None when it is to be begun, or goes on as paused."""
     if request.fresh:
         return None
-    started = (
-        run for run in journal.runs() if run.name == flow.name and run.input.get(RUN_KEY) == request.key
-    )
+    started = (run for run in journal.runs() if run.name == flow.name and run.input.get(RUN_KEY) == request.key)
     known = next((run for run in started if run.status is not RunStatus.CANCELLED), None)
     paused = journal.unfinished()
     if paused is not None and flow.id is not None and RUN_KEY not in paused.input:
@@ -162,9 +160,7 @@ def _under_key(flow: Flow, request: RunRequest, journal: Journal, root: Path) ->
     return Opening(completed=known)
 
 
-def _open_by_journal(
-    flow: Flow, request: RunRequest, journal: Journal, root: Path, paused: Run | None
-) -> Opening:
+def _open_by_journal(flow: Flow, request: RunRequest, journal: Journal, root: Path, paused: Run | None) -> Opening:
     if request.fresh:
         return Opening(discarded=paused, clear_files=True)
     if paused is None:
@@ -296,9 +292,7 @@ def _is_same_path(key: str, value: object, stored: Mapping[str, Any]) -> bool:
     return key in _PATHS and key in stored and same_place(str(value), str(stored[key]))
 
 
-def _refuse_unsafe_paths(
-    root: Path, request: RunRequest, checkpoint: Checkpoint, journalled: Run | None
-) -> None:
+def _refuse_unsafe_paths(root: Path, request: RunRequest, checkpoint: Checkpoint, journalled: Run | None) -> None:
     named = [request.given.get("output_path"), journalled.input.get("output_path") if journalled else None]
     allowed = [*request.output_directories, *(Path(path) for path in named if path is not None)]
     refuse_unsafe_output(checkpoint.document["output_path"], root, allowed)

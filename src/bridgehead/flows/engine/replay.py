@@ -112,9 +112,7 @@ class Replay:
     def flow_id(self) -> str:
         return self._flow_id
 
-    def find(
-        self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False
-    ) -> Record | None:
+    def find(self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False) -> Record | None:
         """The record at `path`; NonDeterministic when it belongs to another call. No digest: any input will do."""
         self._visited.add(path)
         if self._ahead:
@@ -200,9 +198,7 @@ class Replay:
             else:
                 return self.add(path, kind, input_sha, encoded(value, f"{path} has run; its result"), started)
 
-    def failed(
-        self, path: str, kind: str, input_sha: str | None, error: Exception, started: str
-    ) -> StepFailed:
+    def failed(self, path: str, kind: str, input_sha: str | None, error: Exception, started: str) -> StepFailed:
         """The last try failed: a result like any other, which a resumed flow must meet again."""
         failure = json.dumps([type(error).__name__, str(error)])
         self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
@@ -229,13 +225,9 @@ class Replay:
 
     def refuse_guest(self) -> None:
         if self._guest is not None:
-            raise FlowMistake(
-                f"the function of {self._guest} used the flow's context; only the flow itself may"
-            )
+            raise FlowMistake(f"the function of {self._guest} used the flow's context; only the flow itself may")
 
-    def add(
-        self, path: str, kind: str, input_sha: str | None, result: str, started: str | None = None
-    ) -> Record:
+    def add(self, path: str, kind: str, input_sha: str | None, result: str, started: str | None = None) -> Record:
         """Record a result that is known."""
         now = self.now()
         return self._append(Record(path, kind, input_sha, COMPLETED, result, None, started or now, now))

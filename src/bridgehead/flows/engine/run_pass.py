@@ -154,9 +154,7 @@ class RunPass:
             case _:
                 raise self._block(OpenCall(_as_settled(call, settled), settled.action))
 
-    def _conclude(
-        self, path: str, ask: Ask, input_sha: str, verdict: Verdict, attempts: tuple[Attempt, ...]
-    ) -> Record:
+    def _conclude(self, path: str, ask: Ask, input_sha: str, verdict: Verdict, attempts: tuple[Attempt, ...]) -> Record:
         """The call has ended. Journal first, then the run's files; only then do its files go (flows §5)."""
         status, result, error = COMPLETED, None, None
         if isinstance(verdict, Accepted):
@@ -177,9 +175,7 @@ class RunPass:
         self.run_files.save()
         self.mailbox.clear(path, [attempt.request_id for attempt in attempts])
         for attempt in attempts:
-            self._announcer.settled(
-                attempt.request_id, str(self.mailbox.files.root.path), attempt.status.value
-            )
+            self._announcer.settled(attempt.request_id, str(self.mailbox.files.root.path), attempt.status.value)
         return record
 
     def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:

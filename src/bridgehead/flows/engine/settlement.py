@@ -124,9 +124,7 @@ def _unfit(message: str) -> Failed:
     return Failed(ErrorType.VALIDATION_ERROR.value, message)
 
 
-def _conclude(
-    call: Call, verdict: Verdict, rules: Rules, now: datetime, new_id: Callable[[], str]
-) -> Settlement:
+def _conclude(call: Call, verdict: Verdict, rules: Rules, now: datetime, new_id: Callable[[], str]) -> Settlement:
     current = call.current
     if isinstance(verdict, Accepted):
         return Settlement(_accepting(verdict), (current.ended(AttemptStatus.COMPLETED),), verdict)

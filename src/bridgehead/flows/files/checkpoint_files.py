@@ -139,9 +139,7 @@ class CheckpointFiles:
     def reject(self, path: Path, reason: str) -> None:
         """Move an answer that answers nothing into rejected/, whatever kind of file it is."""
         make_private_dir(self.root.rejected, root=self.root.path)
-        target = (
-            self.root.rejected / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{os.urandom(4).hex()}-{path.name}"
-        )
+        target = self.root.rejected / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{os.urandom(4).hex()}-{path.name}"
         with suppress(FileNotFoundError):
             path.rename(target)
             log_warning(f"{path.name} was moved to {target}: {reason}")

@@ -173,9 +173,7 @@ def _drop_nulls(document: dict[str, Any], schema: Mapping[str, Any]) -> None:
     metadata = document.get("metadata")
     if isinstance(metadata, dict) and "metadata" in optional:
         document["metadata"] = {
-            key: value
-            for key, value in metadata.items()
-            if value is not None or key not in _NULLABLE_METADATA
+            key: value for key, value in metadata.items() if value is not None or key not in _NULLABLE_METADATA
         }
 
 

@@ -197,9 +197,7 @@ def refuse_other_project(project_path: str, root: Path) -> None:
 
 def same_place(one: str, other: str) -> bool:
     """Whether two spellings lead to the same place; text that no file can be named by leads nowhere."""
-    return one == other or (
-        is_path(one) and is_path(other) and os.path.realpath(one) == os.path.realpath(other)
-    )
+    return one == other or (is_path(one) and is_path(other) and os.path.realpath(one) == os.path.realpath(other))
 
 
 def is_path(text: str) -> bool:

@@ -237,9 +237,7 @@ class TemplateCreateState:
 class StateFile(RunFiles):
     """The state of one run. `checkpoint` is what was found in the file; `restoring` when the journal lacks the run."""
 
-    def __init__(
-        self, files: CheckpointFiles, run: Run, checkpoint: Checkpoint | None, *, restoring: bool
-    ) -> None:
+    def __init__(self, files: CheckpointFiles, run: Run, checkpoint: Checkpoint | None, *, restoring: bool) -> None:
         self._files = files
         self._run = run
         found: Mapping[str, Any] = checkpoint.document if checkpoint else {}
@@ -349,9 +347,7 @@ class StateFile(RunFiles):
     def _note(self, attempt: Attempt) -> None:
         """Bring the item of a request up to date, or add it; the copy of a request lasts as long as it is pending."""
         wanted = attempt.request_id.lower()
-        item = next(
-            (known for known in self._items if str(known.get("request_id", "")).lower() == wanted), None
-        )
+        item = next((known for known in self._items if str(known.get("request_id", "")).lower() == wanted), None)
         if item is None:
             item = {}
             self._items.append(item)

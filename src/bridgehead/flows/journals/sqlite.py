@@ -121,9 +121,7 @@ class SqliteJournal(Journal):
 
     def lookup(self, flow_id: str) -> dict[str, Record]:
         with self._translated():
-            rows = self._db.execute(
-                f"SELECT {RECORD_COLUMNS} FROM step WHERE flow_id = ? ORDER BY rowid", (flow_id,)
-            )
+            rows = self._db.execute(f"SELECT {RECORD_COLUMNS} FROM step WHERE flow_id = ? ORDER BY rowid", (flow_id,))
             return {row[0]: Record(*row) for row in rows}
 
     def attempts(self, flow_id: str) -> list[Attempt]:
@@ -162,8 +160,7 @@ class SqliteJournal(Journal):
                 (flow_id, path),
             )
             self._db.execute(
-                "DELETE FROM request WHERE flow_id = ?1 AND path NOT IN "
-                "(SELECT path FROM step WHERE flow_id = ?1)",
+                "DELETE FROM request WHERE flow_id = ?1 AND path NOT IN (SELECT path FROM step WHERE flow_id = ?1)",
                 (flow_id,),
             )
 
@@ -177,10 +174,7 @@ class SqliteJournal(Journal):
         error: str | None = None,
         drop_open: bool = False,
     ) -> None:
-        dropped = (
-            "FROM step WHERE flow_id = ?1 AND rowid >= "
-            "(SELECT rowid FROM step WHERE flow_id = ?1 AND path = ?2)"
-        )
+        dropped = "FROM step WHERE flow_id = ?1 AND rowid >= (SELECT rowid FROM step WHERE flow_id = ?1 AND path = ?2)"
         with self._transaction():
             self._db.execute(
                 f"DELETE FROM request WHERE flow_id = ?1 AND path != ?2 AND path IN (SELECT path {dropped})",
@@ -189,9 +183,7 @@ class SqliteJournal(Journal):
             self._db.execute(f"DELETE {dropped}", (flow_id, path or ""))
             if drop_open:
                 open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
-                self._db.execute(
-                    "DELETE FROM request WHERE flow_id = ? AND status IN (?, ?)", (flow_id, *open_states)
-                )
+                self._db.execute("DELETE FROM request WHERE flow_id = ? AND status IN (?, ?)", (flow_id, *open_states))
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, RunStatus.WAITING, at)
             self._db.execute("UPDATE flow SET result = NULL, error = ? WHERE id = ?", (error, flow_id))

@@ -80,9 +80,7 @@ def prune(request: PruneRequest, inputs: RunInputs | None = None) -> tuple[Run, 
         return ()
     before = inputs.clock.now() - timedelta(days=min(request.days, MOST_DAYS))
     with root.locked(), inputs.open_journal(root) as journal:
-        old = tuple(
-            run for run in journal.runs() if run.is_over_since(utc_text(before), failed=request.failed)
-        )
+        old = tuple(run for run in journal.runs() if run.is_over_since(utc_text(before), failed=request.failed))
         if old and not request.dry_run:
             journal.forget([run.id for run in old])
     if root.rejected.is_dir() and not request.dry_run:

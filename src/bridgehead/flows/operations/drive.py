@@ -138,9 +138,7 @@ class _Driver:
             words = (*words, RESUME_FLAG)
         # The user's own program: it keeps the user's environment, and may leave helpers behind on purpose.
         command = Command(words, env=dict(os.environ), cwd=self._request.directory, stdout_cap=STDOUT_LIMIT)
-        result = run(
-            command, timeout_seconds=None, idle_seconds=None, on_output=self._pass_stderr, keep_family=True
-        )
+        result = run(command, timeout_seconds=None, idle_seconds=None, on_output=self._pass_stderr, keep_family=True)
         if result.ended is Ended.NOT_STARTED:
             raise UserError(f"{words[0]} could not be started: {result.reason}")
         self.stdout = result.stdout
@@ -198,8 +196,7 @@ class _Driver:
                     failures.append(error)
 
         threads = [
-            threading.Thread(target=work, daemon=True)
-            for _ in range(min(self._request.concurrency, len(asked)))
+            threading.Thread(target=work, daemon=True) for _ in range(min(self._request.concurrency, len(asked)))
         ]
         try:
             for thread in threads:
@@ -232,9 +229,7 @@ class _Driver:
             named = json.loads(facts)
             request, response = Path(named["request_file"]), Path(named["response_file"])
         except (ValueError, TypeError, KeyError) as error:
-            raise UserError(
-                f"the pause line of {self._request.command[0]} cannot be read: {error}"
-            ) from error
+            raise UserError(f"the pause line of {self._request.command[0]} cannot be read: {error}") from error
         expected = (request.parent / REQUEST_FILE, request.parent / RESPONSE_FILE)
         if (request, response) != expected or not request.is_absolute():
             raise UserError(f"the pause line of {self._request.command[0]} names other files than a flow's")
@@ -262,11 +257,7 @@ def _also_waiting(files: CheckpointFiles, inputs: RunInputs, on_file: str) -> li
         owner = journal.owner(on_file)
         calls = outstanding_calls(journal.attempts(owner[0].id)).values() if owner else ()
         waiting = [call.current for call in calls if call.current.response is None]
-    return [
-        AgentRequest.from_dict(dict(one.document))
-        for one in waiting
-        if one.request_id.lower() != on_file.lower()
-    ]
+    return [AgentRequest.from_dict(dict(one.document)) for one in waiting if one.request_id.lower() != on_file.lower()]
 
 
 class WaitingRun(NamedTuple):
@@ -394,9 +385,7 @@ def resume_in_process(
     """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
     words = (sys.executable, "-c", "from bridgehead.cli import main; main()", "flow", "resume", ready.run.id)
     say(f"{ready.run.id} {ready.run.name} in {ready.root}: goes on")
-    command = Command(
-        (*words, "--dir", str(ready.root)), env=dict(os.environ), cwd=ready.root, stdout_cap=STDOUT_LIMIT
-    )
+    command = Command((*words, "--dir", str(ready.root)), env=dict(os.environ), cwd=ready.root, stdout_cap=STDOUT_LIMIT)
     result = run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, keep_family=True)
     if result.ended is Ended.CANCELLED:
         say(f"{ready.run.id} was stopped; bridgehead flow resume goes on with it")

@@ -183,9 +183,7 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
 
 def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
     if reply.status is RequestStatus.SUCCESS and not reply.text:
-        raise UserError(
-            "a successful answer needs a text", hint="give --response TEXT or --response-file FILE"
-        )
+        raise UserError("a successful answer needs a text", hint="give --response TEXT or --response-file FILE")
     response = AgentResponse(
         request_id=request_id,
         status=reply.status.value,

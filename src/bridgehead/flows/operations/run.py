@@ -33,9 +33,7 @@ FLAGS: Final = (
     Flag("--wait", "wait_seconds", "Wait SECONDS for the answer before pausing.", float),
     Flag("--max-retries", "max_retries", "Times a failed request is made again; default 2.", int),
     Flag("--heuristics-only", "heuristics_only", "Ask no agent: take every fallback at once."),
-    Flag(
-        "--on-missing-agent", "on_missing_agent", "What to do without the agent.", str, ("stop", "fallback")
-    ),
+    Flag("--on-missing-agent", "on_missing_agent", "What to do without the agent.", str, ("stop", "fallback")),
     Flag("--force-version", "force_version", "Go on although the flow's version has changed."),
     Flag("--accept-foreign-owner", "accept_foreign_owner", "Take an answer written by another account."),
     Flag("--tolerant", "tolerant", "Forgive unknown keys and unserialised JSON in an answer."),

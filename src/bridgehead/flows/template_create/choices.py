@@ -100,9 +100,7 @@ def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:
 def _refuse_other_project(given: dict[str, Any], root: Path) -> None:
     project = given.get("project_path")
     if project is not None and project != str(root):
-        raise FlowMistake(
-            f"--project {project} is not {root}, where the flow runs; start it with --dir {project}"
-        )
+        raise FlowMistake(f"--project {project} is not {root}, where the flow runs; start it with --dir {project}")
 
 
 def _refuse_output(output: Path, root: Path) -> None:
@@ -111,9 +109,7 @@ def _refuse_output(output: Path, root: Path) -> None:
     if resolved == root or root.is_relative_to(resolved):
         raise FlowMistake(f"--output {output} cannot be used: the project itself lies there")
     if resolved.is_relative_to(root) and {".git", ".bridgehead"} & set(resolved.relative_to(root).parts):
-        raise FlowMistake(
-            f"--output {output} cannot be used: it lies inside a directory of git or bridgehead"
-        )
+        raise FlowMistake(f"--output {output} cannot be used: it lies inside a directory of git or bridgehead")
 
 
 def _path(value: str) -> str:
@@ -161,30 +157,18 @@ def _line(value: str) -> str:
 
 
 OPTIONS: Final = {
-    "--output": ChoiceOption(
-        "output_path", _path, "where the package goes; default: a directory of the project"
-    ),
-    "--project": ChoiceOption(
-        "project_path", lambda value: os.path.realpath(_path(value)), "the project; as --dir"
-    ),
-    "--name": ChoiceOption(
-        "template_name", _name, "name of the template; default: language and architecture"
-    ),
-    "--author": ChoiceOption(
-        "author", _line, "recorded in the manifest, replaced by {{Author}} in templates"
-    ),
+    "--output": ChoiceOption("output_path", _path, "where the package goes; default: a directory of the project"),
+    "--project": ChoiceOption("project_path", lambda value: os.path.realpath(_path(value)), "the project; as --dir"),
+    "--name": ChoiceOption("template_name", _name, "name of the template; default: language and architecture"),
+    "--author": ChoiceOption("author", _line, "recorded in the manifest, replaced by {{Author}} in templates"),
     "--base-template": ChoiceOption("base_template", _path, "a directory whose agents/ count as existing"),
     "--max-templates": ChoiceOption("max_templates", _count, "at most so many templates; default 60"),
     "--min-score": ChoiceOption("min_score", _score, "fail when the package scores less, 0 to 10"),
-    "--claude-md-size-limit": ChoiceOption(
-        "claude_md_size_limit", _size, "cut CLAUDE.md there; default 50KB"
-    ),
+    "--claude-md-size-limit": ChoiceOption("claude_md_size_limit", _size, "cut CLAUDE.md there; default 50KB"),
     "--force": ChoiceOption("force", None, "replace an existing package"),
     "--agents": ChoiceOption("no_agents", None, "with phases 5 to 7, which is the default"),
     "--no-agents": ChoiceOption("no_agents", None, "leave phases 5 to 7 out"),
-    "--heuristic-agents": ChoiceOption(
-        "heuristic_agents", None, "without an agent, add specialists of its own"
-    ),
+    "--heuristic-agents": ChoiceOption("heuristic_agents", None, "without an agent, add specialists of its own"),
     "--record-source": ChoiceOption("record_source", None, "write the project's path into the manifest"),
     "--no-rules-structure": ChoiceOption("no_rules_structure", None, "docs/ instead of .claude/rules/"),
     "--skip-validation": ChoiceOption("skip_validation", None, "for older scripts; there is nothing to skip"),

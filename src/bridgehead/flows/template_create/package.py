@@ -136,14 +136,10 @@ def make(
     values = _new_values(package, name, entity, author)
     chosen = [t for t in package.templates if not feature or "Entit" in t.path]
     if not chosen:
-        raise FlowMistake(
-            f"{package.manifest.name} has no files named after what it is about; leave out --feature"
-        )
+        raise FlowMistake(f"{package.manifest.name} has no files named after what it is about; leave out --feature")
     files = {_safe(filled(t.path, values)): filled(t.content, values) for t in chosen}
     if len(files) < len(chosen):
-        raise FlowMistake(
-            f"under these names two files of {package.manifest.name} become one; choose another --entity"
-        )
+        raise FlowMistake(f"under these names two files of {package.manifest.name} become one; choose another --entity")
     if feature:
         _refuse_existing(target, files)
         Staging.installed(target).write(files)
@@ -201,9 +197,7 @@ def _run(words: Sequence[str], why_not: str, project: Path) -> BuildResult:
         return BuildResult(shown, skipped=why_not)
     sources = os.pathsep.join(str(project / part) for part in ("src", "."))
     environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = run(
-        Command(tuple(words), cwd=project, env=environment), timeout_seconds=BUILD_SECONDS, idle_seconds=None
-    )
+    done = run(Command(tuple(words), cwd=project, env=environment), timeout_seconds=BUILD_SECONDS, idle_seconds=None)
     if done.exit_code == 0:
         return BuildResult(shown)
     lines = (done.text() + done.error_text()).strip().splitlines()
@@ -228,13 +222,9 @@ def _refuse_name(option: str, value: str) -> None:
     words = words_of(value)
     plain = all(char.isascii() and (char.isalnum() or char in " _-") for char in value)
     if not words or not plain or not words[0].isalpha():
-        raise FlowMistake(
-            f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first"
-        )
+        raise FlowMistake(f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first")
     if len(words) == 1 and (words[0] in _RESERVED or iskeyword(words[0])):
-        raise FlowMistake(
-            f"{option} {value!r} cannot be a name in code: it is a word of programming languages"
-        )
+        raise FlowMistake(f"{option} {value!r} cannot be a name in code: it is a word of programming languages")
 
 
 def _refuse_existing(target: Path, files: dict[str, str]) -> None:

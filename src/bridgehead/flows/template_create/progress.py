@@ -80,9 +80,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def fallbacks_of(
-    analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
-) -> tuple[str, ...]:
+def fallbacks_of(analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet) -> tuple[str, ...]:
     """Where the run had to do without an agent, and why; never silent (flows §6)."""
     found = []
     if analysis.fallback_reason:
@@ -132,9 +130,7 @@ def templates_summary(made: TemplateSet) -> str:
 
 def enhancement_summary(enhanced: EnhancedSet) -> str:
     better = len(enhanced.agents) - len(enhanced.kept_basic)
-    return (
-        f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(dict.fromkeys(enhanced.fallbacks)))}"
-    )
+    return f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(dict.fromkeys(enhanced.fallbacks)))}"
 
 
 def because(reason: str) -> str:

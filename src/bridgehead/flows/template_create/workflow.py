@@ -137,9 +137,7 @@ class _TemplateRun:
         if made is not None and made.is_complete:
             return made
         # A state of another writer; what it does not say follows from the analysis, its name stays.
-        choices = replace(
-            self._choices, template_name=self._choices.template_name or (made and made.name) or None
-        )
+        choices = replace(self._choices, template_name=self._choices.template_name or (made and made.name) or None)
         return make_manifest(analysis, choices, self._ctx.now())
 
     def _settings(self, analysis: CodebaseAnalysis) -> Settings:
@@ -287,13 +285,9 @@ class TemplateCreateOrchestrator:
         if agent_invoker is not None:
             self._inputs.invoker = agent_invoker
 
-    def run(
-        self, project: Path, *words: str, resume: bool = False, heuristics_only: bool = False
-    ) -> RunResult:
+    def run(self, project: Path, *words: str, resume: bool = False, heuristics_only: bool = False) -> RunResult:
         """Make a template of `project`; `words` are the options of the command line, such as `--output`."""
         given, defaults = read_words(words, project)
         options = RunOptions(heuristics_only=heuristics_only or None)
         request: dict[str, Any] = {"given": given, "defaults": defaults, "options": options, "resume": resume}
-        return run_flow(
-            template_create, RunRequest(root=project, source="template-create", **request), self._inputs
-        )
+        return run_flow(template_create, RunRequest(root=project, source="template-create", **request), self._inputs)

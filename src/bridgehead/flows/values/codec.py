@@ -24,9 +24,7 @@ from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.values.ids import uuid_of
 
 _MARK: Final = "~"
-_LATER: Final = frozenset(
-    {"set", "frozenset", "bytes", "date", "time", "timedelta", "uuid", "decimal", "dict"}
-)
+_LATER: Final = frozenset({"set", "frozenset", "bytes", "date", "time", "timedelta", "uuid", "decimal", "dict"})
 _ALL: Final = _LATER | {"tuple", "datetime", "path"}
 """What a record marks. Digests mark only what older journals cannot hold: their digests stay as they are."""
 _NO_MARKS: Final[frozenset[str]] = frozenset()
@@ -303,9 +301,7 @@ def _from_union(plain: Any, choices: tuple[Any, ...]) -> Any:
 
 
 def _without_qualifier(hint: Any) -> Any:
-    return (
-        typing.get_args(hint)[0] if typing.get_origin(hint) in (typing.Required, typing.NotRequired) else hint
-    )
+    return typing.get_args(hint)[0] if typing.get_origin(hint) in (typing.Required, typing.NotRequired) else hint
 
 
 def _converted(convert: typing.Callable[[], Any]) -> Any:

@@ -92,9 +92,7 @@ def _class(wanted: type[Any], inside: tuple[Any, ...]) -> Schema:
         fields = {name: field for name, field in wanted.__dataclass_fields__.items() if field.init}
         hints = typing.get_type_hints(wanted, include_extras=True)
         required = [
-            name
-            for name, field in fields.items()
-            if field.default is missing and field.default_factory is missing
+            name for name, field in fields.items() if field.default is missing and field.default_factory is missing
         ]
         return _object(wanted, {name: hints[name] for name in fields if name in hints}, required, inside)
     if hasattr(wanted, "model_json_schema"):
@@ -109,8 +107,6 @@ def _class(wanted: type[Any], inside: tuple[Any, ...]) -> Schema:
     return {"type": "array"} if issubclass(wanted, tuple) else {}
 
 
-def _object(
-    wanted: type[Any], hints: Mapping[str, Any], required: list[str], inside: tuple[Any, ...]
-) -> Schema:
+def _object(wanted: type[Any], hints: Mapping[str, Any], required: list[str], inside: tuple[Any, ...]) -> Schema:
     properties = {name: _schema(hint, inside) for name, hint in hints.items()}
     return {"title": wanted.__name__, "type": "object", "properties": properties, "required": required}

@@ -105,9 +105,7 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a call; RpcError when there is no such tool."""
     tool = BY_NAME.get(str(params.get("name")))
     if tool is None:
-        raise RpcError(
-            Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; there are: {', '.join(BY_NAME)}"
-        )
+        raise RpcError(Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; there are: {', '.join(BY_NAME)}")
     try:
         reply = _handler(tool)(caller, _arguments(tool, params))
     except msgspec.ValidationError as error:

@@ -149,7 +149,6 @@ def _written_out(node: Any, components: Mapping[str, Any]) -> Any:
     shown = {
         key: _written_out(value, components)
         for key, value in node.items()
-        if key not in (*hidden, "minLength", "maxLength", "maxItems")
-        and not (key == "default" and value is None)
+        if key not in (*hidden, "minLength", "maxLength", "maxItems") and not (key == "default" and value is None)
     }
     return {"type": "string", **shown} if "enum" in node else shown

@@ -166,9 +166,7 @@ class ProgressMessages:
                 return f"round {line.get('round') or 1}, {agents} agent{'' if agents == 1 else 's'}"
             case "output":
                 severity = f"{line['severity']} " if line.get("severity") else ""
-                return (
-                    f"{severity}{self._foreign.line(str(line.get('title') or line.get('id') or 'a finding'))}"
-                )
+                return f"{severity}{self._foreign.line(str(line.get('title') or line.get('id') or 'a finding'))}"
             case "challenge":
                 return f"challenges {line.get('target_finding_id') or 'a finding'}"
             case "progress":

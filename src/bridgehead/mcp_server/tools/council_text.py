@@ -79,9 +79,7 @@ def listed_text(councils: Sequence[CouncilLine]) -> tuple[str, list[CouncilListe
         )
         for one in councils
     ]
-    lines = [
-        f"{one.review_id}  {one.verdict or one.state}  {one.title}  ({one.started_at})" for one in listed
-    ]
+    lines = [f"{one.review_id}  {one.verdict or one.state}  {one.title}  ({one.started_at})" for one in listed]
     return "\n".join(lines) or "No council was held in this project yet.", listed
 
 
@@ -92,9 +90,7 @@ def _requests(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRe
             id=item.id,
             request_id=item.question.key,
             title=foreign.line(item.question.title),
-            prompt=foreign.block(
-                item.question.prompt, origin=f"council, request {item.id}", trust=Trust.UNVERIFIED
-            ),
+            prompt=foreign.block(item.question.prompt, origin=f"council, request {item.id}", trust=Trust.UNVERIFIED),
         )
         for item in _at_once(items)
     ]
@@ -132,9 +128,7 @@ def _asking(review_id: str, items: Sequence[PendingItem]) -> CouncilText:
         next=advice,
         requests=requests,
     )
-    blocks = [
-        f"request {one.id} (request_id {one.request_id}): {one.title}\n{one.prompt}" for one in requests
-    ]
+    blocks = [f"request {one.id} (request_id {one.request_id}): {one.title}\n{one.prompt}" for one in requests]
     return CouncilText(result, "\n\n".join([summary, advice, foreign.note, *blocks]))
 
 
@@ -198,9 +192,7 @@ def _aborted(
     return CouncilText(result, "\n\n".join([summary, foreign.note, fenced]))
 
 
-def _fenced(
-    review_id: str, report: CouncilReport | AbortedReport, files: dict[str, str], foreign: ForeignText
-) -> str:
+def _fenced(review_id: str, report: CouncilReport | AbortedReport, files: dict[str, str], foreign: ForeignText) -> str:
     text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
     return foreign.block(text, origin=f"report of council {review_id}")
 
@@ -231,9 +223,7 @@ def _under_way(now: CouncilNow) -> CouncilText:
         if gone
         else f"RUNNING   council {council.id} for {round(council.seconds)} s"
     )
-    advice = (
-        f'Call the tool `council` with {{"resume": "{council.id}"}}.' if gone else "Ask again in a while."
-    )
+    advice = f'Call the tool `council` with {{"resume": "{council.id}"}}.' if gone else "Ask again in a while."
     result = CouncilResult(
         review_id=council.id,
         status="stopped" if gone else "running",

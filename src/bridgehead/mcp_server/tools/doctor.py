@@ -24,6 +24,4 @@ def doctor(caller: Caller, _wanted: DoctorArguments) -> ToolReply:
     ]
     marks = {state.value: mark for state, mark in MARKS.items()}
     lines = [f"{marks[one.state]} {one.message}{f'   → {one.fix}' if one.fix else ''}" for one in checks]
-    return ToolReply(
-        DoctorResult(summary=checkup.summary, checks=checks), "\n".join([*lines, checkup.summary])
-    )
+    return ToolReply(DoctorResult(summary=checkup.summary, checks=checks), "\n".join([*lines, checkup.summary]))

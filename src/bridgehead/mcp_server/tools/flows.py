@@ -70,6 +70,4 @@ def _answer_unrecorded(caller: Caller, request_id: str, answer: Answer) -> None:
 
 
 def _reply(request_id: str, advice: str) -> ToolReply:
-    return ToolReply(
-        FlowRespondResult(request_id=request_id, next=advice), f"{request_id} answered\n{advice}"
-    )
+    return ToolReply(FlowRespondResult(request_id=request_id, next=advice), f"{request_id} answered\n{advice}")

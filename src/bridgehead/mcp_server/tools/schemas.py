@@ -43,25 +43,19 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     ] = "review"
     paths: Annotated[
         Names,
-        Meta(
-            description="Files or directories of the project. Without any scope: what changed, else everything."
-        ),
+        Meta(description="Files or directories of the project. Without any scope: what changed, else everything."),
     ] = []
     diff_base: Annotated[
         Name | None, Meta(description="Instead of paths: what changed since this commit or branch.")
     ] = None
     staged: Annotated[bool, Meta(description="Instead of paths: what is staged.")] = False
-    commit_range: Annotated[Name | None, Meta(description="Instead of paths: a range A..B of commits.")] = (
-        None
-    )
+    commit_range: Annotated[Name | None, Meta(description="Instead of paths: a range A..B of commits.")] = None
     task: Annotated[str, Meta(max_length=100_000, description="What to look for, in your words.")] = ""
     domains: Annotated[
         Names,
         Meta(description="Points of view, such as security or testing; default: chosen from the scope."),
     ] = []
-    intensity: Annotated[
-        Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")
-    ] = None
+    intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")] = None
     runtimes: Annotated[
         Names,
         Meta(description="Who sits: claude, codex, gemini, opencode, openai, static; default: who can."),
@@ -103,9 +97,9 @@ class PendingArguments(Arguments, frozen=True, kw_only=True):
 
 class AnswerArguments(Arguments, frozen=True, kw_only=True):
     id: Annotated[Name, Meta(description="The pending item (q-12).")]
-    text: Annotated[
-        Text | None, Meta(description="The answer: the response text, or one of the item's choices.")
-    ] = None
+    text: Annotated[Text | None, Meta(description="The answer: the response text, or one of the item's choices.")] = (
+        None
+    )
     status: Annotated[
         Literal["success", "error", "cancelled"], Meta(description="error and cancelled need a message.")
     ] = "success"

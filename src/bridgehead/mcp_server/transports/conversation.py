@@ -83,17 +83,13 @@ class Conversation:
         if has_envelope(request):
             client = client_of_envelope(request)
             if self._client is not None and not self._client.sends_envelopes:
-                raise RpcError(
-                    Code.INVALID_REQUEST, "this connection began with initialize; leave the envelope out"
-                )
+                raise RpcError(Code.INVALID_REQUEST, "this connection began with initialize; leave the envelope out")
             self._client = client
             return client
         if request.method == "ping":
             return self._client or Client("unknown", "")
         if self._client is None or self._client.sends_envelopes:
-            raise RpcError(
-                Code.INVALID_REQUEST, f"{request.method}: initialize first, or send the envelope in _meta"
-            )
+            raise RpcError(Code.INVALID_REQUEST, f"{request.method}: initialize first, or send the envelope in _meta")
         return self._client
 
     def _introduce(self, request: RpcRequest) -> Client:

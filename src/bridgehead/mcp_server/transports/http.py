@@ -61,9 +61,7 @@ class TokenNeeded(UserError):
     """MCP over HTTP was to be served to everybody."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "MCP over HTTP is served with a token only", hint="use the token of `bridgehead web`"
-        )
+        super().__init__("MCP over HTTP is served with a token only", hint="use the token of `bridgehead web`")
 
 
 def http_app(make_assembly: Callable[[], Assembly], *, token: str) -> HttpApp:
@@ -141,9 +139,7 @@ class HttpApp:
         else:
             session = self._sessions.find(headers.get(SESSION_HEADER))
             if session is None:
-                return Response(
-                    "no such session; initialize first\n", 404 if SESSION_HEADER in headers else 400
-                )
+                return Response("no such session; initialize first\n", 404 if SESSION_HEADER in headers else 400)
             client = session.client
         if request.method not in TAKES_TIME:
             return _json(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))

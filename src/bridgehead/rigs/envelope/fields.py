@@ -162,8 +162,7 @@ class MarkerUnrecognised(UserError):
 
     def __init__(self, status: str) -> None:
         super().__init__(
-            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; '
-            f"expected one of {' '.join(MARKERS)}"
+            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; expected one of {" ".join(MARKERS)}'
         )
 
 
@@ -181,9 +180,7 @@ class ThreadIdReserved(UserError):
     """The thread could be made but would never be listed."""
 
     def __init__(self, typed: str) -> None:
-        super().__init__(
-            f'thread-id "{typed}" is reserved: a directory of that name is never listed as a thread'
-        )
+        super().__init__(f'thread-id "{typed}" is reserved: a directory of that name is never listed as a thread')
 
 
 class MessageTypeUnknown(UserError):

@@ -308,11 +308,7 @@ def _write_text(text: str, *, indent: str) -> str:
     if re.search(_CONTROL, text):
         return _double_quoted(text)
     if "\n" in text:
-        return (
-            _literal_block(text, indent)
-            if re.fullmatch(_KEPT_BY_LITERAL_BLOCK, text)
-            else _double_quoted(text)
-        )
+        return _literal_block(text, indent) if re.fullmatch(_KEPT_BY_LITERAL_BLOCK, text) else _double_quoted(text)
     if re.match(_NEEDS_QUOTES, text) or not is_text_when_plain(text):
         return f"'{text}'" if '"' in text and "'" not in text else _double_quoted(text)
     return text

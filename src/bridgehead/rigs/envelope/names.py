@@ -75,9 +75,7 @@ class EnvelopePath(NamedTuple):
 
 def next_filename(message_type: str, taken: Container[str]) -> str:
     """Return the first free name for a type; gaps are filled, and there is no highest number."""
-    candidates = (
-        f"{message_type}-{number}{_SUFFIX}" if number > 1 else message_type + _SUFFIX for number in count(1)
-    )
+    candidates = (f"{message_type}-{number}{_SUFFIX}" if number > 1 else message_type + _SUFFIX for number in count(1))
     return next(name for name in candidates if name not in taken)
 
 

@@ -33,9 +33,7 @@ class SchemaFault(NamedTuple):
 
 def schema_faults(frontmatter: Mapping[str, Value]) -> tuple[SchemaFault, ...]:
     """Return every rule of the schema that the frontmatter breaks."""
-    faults = [
-        SchemaFault("/", f"must have the property {name!r}") for name in REQUIRED if name not in frontmatter
-    ]
+    faults = [SchemaFault("/", f"must have the property {name!r}") for name in REQUIRED if name not in frontmatter]
     for name, value in frontmatter.items():
         faults += _field_faults(name, value)
     return tuple(faults)

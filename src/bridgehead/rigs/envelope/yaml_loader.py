@@ -207,9 +207,7 @@ class _StandIns:
     def __init__(self, text: str) -> None:
         spare = (chr(code) for code in _PRIVATE_USE if chr(code) not in text)
         self._characters = {ord(found): next(spare) for found in sorted(set(_AWKWARD.findall(text)))}
-        self._halves = {
-            found: next(spare) for found in sorted({half for _, half in _HALF_PAIR.findall(text)})
-        }
+        self._halves = {found: next(spare) for found in sorted({half for _, half in _HALF_PAIR.findall(text)})}
 
     def hide(self, text: str) -> str:
         text = _HALF_PAIR.sub(lambda found: found[1] + self._halves[found[2]], text)

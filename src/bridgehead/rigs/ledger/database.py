@@ -79,9 +79,7 @@ class LedgerDatabase:
 
     # Messages
 
-    def record(
-        self, message: Message, state: Lifecycle, *, rig: str, event: str | None, note: str | None
-    ) -> int:
+    def record(self, message: Message, state: Lifecycle, *, rig: str, event: str | None, note: str | None) -> int:
         """Insert a message unless it is known; what it names is acknowledged, what it closes is resolved."""
         known = self.find(message.commit_sha, message.path)
         if known is not None:
@@ -168,9 +166,7 @@ class LedgerDatabase:
         row_id = self.find(commit_sha, path)
         if row_id is None:
             return None
-        found = self._connection.execute(
-            "SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,)
-        )
+        found = self._connection.execute("SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,))
         return Lifecycle(found.fetchone()[0])
 
     def move(self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None) -> bool:
@@ -181,9 +177,7 @@ class LedgerDatabase:
         )
         if row_id is None or current is None or not moves_forward(current, state):
             return False
-        self._connection.execute(
-            "UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id)
-        )
+        self._connection.execute("UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id))
         self.add_event(row_id, state, rig, note)
         return True
 

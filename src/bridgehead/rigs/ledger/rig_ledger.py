@@ -46,9 +46,7 @@ def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:
         return None
     place = Path(DEFAULT_FILE if named is True else named).expanduser()
     if not place.is_absolute() and (tracked := _tracked_on_the_way(rig, place)):
-        rig.tell_once(
-            f"warning: {tracked} is tracked, so whoever pushes chooses what it is; no control plane is used"
-        )
+        rig.tell_once(f"warning: {tracked} is tracked, so whoever pushes chooses what it is; no control plane is used")
         return None
     return Path(rig.repository.root, place)
 
@@ -110,9 +108,7 @@ class RigLedger:
     def replay(self, thread_id: str | None) -> Replayed:
         """Forget the rows and rebuild them from history; acknowledgements and ends are derived again."""
         note = f"reconstructed from git history at {self._rig.today}"
-        messages = [
-            message for message in self._messages(self._history()) if thread_id in (None, message.thread)
-        ]
+        messages = [message for message in self._messages(self._history()) if thread_id in (None, message.thread)]
         with self._changing() as database:
             database.forget(thread_id)
             for message in messages:
@@ -155,15 +151,10 @@ class RigLedger:
                     note = f"push retry made it {made[message.commit_sha]}"
                     database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note)
 
-    def _insert_missing(
-        self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None
-    ) -> int:
+    def _insert_missing(self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None) -> int:
         added = 0
         for message in self._messages(history):
-            if (
-                thread_id in (None, message.thread)
-                and database.find(message.commit_sha, message.path) is None
-            ):
+            if thread_id in (None, message.thread) and database.find(message.commit_sha, message.path) is None:
                 database.record(message, message.first_state(self._own), rig=self._own, event=None, note=None)
                 added += 1
         return added
@@ -172,11 +163,7 @@ class RigLedger:
         """Rows of ours whose commits the upstream lacks are sent now."""
         config = self._rig.config
         unpushed = {record.commit for record in self._rig.repository.unpushed()}
-        mine = [
-            m
-            for m in self._open().messages(thread_id)
-            if m.commit_sha in unpushed and m.from_rig == self._own
-        ]
+        mine = [m for m in self._open().messages(thread_id) if m.commit_sha in unpushed and m.from_rig == self._own]
         if not mine:
             return 0
         wire = self._rig.repository.wire(config.remote, config.branch, pushing=True)
@@ -186,9 +173,7 @@ class RigLedger:
             return 0
         return len(mine)
 
-    def _mark_vanished(
-        self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None
-    ) -> int:
+    def _mark_vanished(self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None) -> int:
         here = {record.commit for record in history}
         gone = [message for message in database.messages(thread_id) if message.commit_sha not in here]
         note = "the commit is no longer in history"
@@ -247,7 +232,5 @@ class RigLedger:
             return work()
         except sqlite3.Error as error:
             self._given_up = True
-            self._rig.tell(
-                f"warning: the control plane {self._path} was not written ({error}); reconcile repairs it"
-            )
+            self._rig.tell(f"warning: the control plane {self._path} was not written ({error}); reconcile repairs it")
             return otherwise

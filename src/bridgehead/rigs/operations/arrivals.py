@@ -126,9 +126,7 @@ def refuse_to_overwrite(rig: Rig, arrival: Arrival) -> None:
     """Raise FilesInTheWay if something git does not know lies where a file would arrive."""
     report = arrival.report
     arriving = [*(one.path for one in report.new_envelopes), *(change.path for change in report.changed)]
-    blocked = [
-        path for path in arriving if rig.repository.has_file(path) and not rig.repository.is_tracked(path)
-    ]
+    blocked = [path for path in arriving if rig.repository.has_file(path) and not rig.repository.is_tracked(path)]
     if blocked:
         raise FilesInTheWay(tuple(sorted(blocked)))
 
@@ -176,9 +174,7 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
         tell_quarantined(rig, found)
     if arrival.refusal is None:
         for verdict in arrival.verdicts:
-            rig.tell(
-                f"{verdict.said_in} {'lifts' if verdict.lifts else 'confirms'} the quarantine of {verdict.path}"
-            )
+            rig.tell(f"{verdict.said_in} {'lifts' if verdict.lifts else 'confirms'} the quarantine of {verdict.path}")
     if arrival.refusal is None and apart:
         rig.tell("rig-bridge quarantine show <path> says what is known about it")
 
@@ -235,14 +231,10 @@ def _identities(rig: Rig, arriving: list[Committed], history: list[CommitRecord]
         if found.path.startswith(f"{MEMBERS_THREAD}/") and not found.is_symlink
     ]
     is_graph = any(len(commit.parents) > 1 for commit in history)
-    return Identities(
-        rig, entries, {commit.commit: commit.parents for commit in history} if is_graph else None
-    )
+    return Identities(rig, entries, {commit.commit: commit.parents for commit in history} if is_graph else None)
 
 
-def _with_hidden_changes(
-    report: SyncReport, findings: list[PathFindings], history: list[CommitRecord]
-) -> SyncReport:
+def _with_hidden_changes(report: SyncReport, findings: list[PathFindings], history: list[CommitRecord]) -> SyncReport:
     """Add what the ends of the range do not show: an envelope changed, or added and deleted, inside it."""
     if not report.changed:
         deleted = (

@@ -43,13 +43,9 @@ def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
         outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=note, sign=sign)
         if isinstance(outcome, Raced):
             now_there = _standing(rig, wire, thread_id, own, since)
-            outcome = rig.repository.freeze(
-                wire, thread_id, wanted.stored_text(), replaces=now_there, sign=sign
-            )
+            outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=now_there, sign=sign)
         if isinstance(outcome, Raced):
-            raise UserError(
-                f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}'
-            )
+            raise UserError(f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}')
     if outcome.only_here:
         rig.tell("warning: the remote did not take the freeze; it holds in this clone only")
     rig.announce("rig.frozen", thread=thread_id, outcome=wanted.expires)

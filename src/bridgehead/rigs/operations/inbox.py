@@ -134,8 +134,7 @@ class _Judge:
             envelope
             for name in dict.fromkeys(wanted.values())
             for envelope in self._known.listing(name).envelopes
-            if (everything or envelope.signed or envelope.is_relay or envelope.findings)
-            and envelope.path in wanted
+            if (everything or envelope.signed or envelope.is_relay or envelope.findings) and envelope.path in wanted
         ]
         verifier = listed_verifier(self._rig, self._known, listed, self._identities)
         verdicts = verifier.judge(subjects_of_listed(self._rig, listed))
@@ -173,9 +172,7 @@ def _concerned(thread: Sequence[Turn], owed: Sequence[Obligation]) -> Iterator[T
     asked = {one.asked.path for one in owed}
     debtors = {one.debtor for one in owed}
     for turn in thread:
-        if turn.commit_sha is not None and (
-            turn.sender in debtors or turn.type == CLOSING_TYPE or turn.path in asked
-        ):
+        if turn.commit_sha is not None and (turn.sender in debtors or turn.type == CLOSING_TYPE or turn.path in asked):
             yield turn
 
 

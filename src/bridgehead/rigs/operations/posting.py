@@ -121,9 +121,7 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
     intent = intent_of(what.draft.frontmatter)
     landed = _unsent(rig, what.thread_id, intent) if outgoing.has(intent) else None
     if landed is not None:
-        rig.tell(
-            f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice"
-        )
+        rig.tell(f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice")
     else:
         outgoing.change(add=intent)
         landed = Landed(*_commit(rig, what, text), pushed=False)

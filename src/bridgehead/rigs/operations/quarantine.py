@@ -72,8 +72,7 @@ def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
 def _row(entry: KeptApart) -> str:
     verdict = f" verdict={entry.verdict}" if entry.verdict else ""
     return (
-        f"path={entry.path} state={_state(entry)} kinds={','.join(entry.kinds)} "
-        f"commit={short(entry.commit)}{verdict}"
+        f"path={entry.path} state={_state(entry)} kinds={','.join(entry.kinds)} commit={short(entry.commit)}{verdict}"
     )
 
 

@@ -21,9 +21,7 @@ class LedgerUnusable(StoreError):
     """The control-plane file cannot be read or written."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"the control plane cannot be used: {reason}", hint="check the file that SWARM_DB names"
-        )
+        super().__init__(f"the control plane cannot be used: {reason}", hint="check the file that SWARM_DB names")
 
 
 def reconcile(rig: Rig, request: LedgerRequest) -> Reconciled:

@@ -138,9 +138,7 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
         )
         _thaw_own(rig, thread_id)
     row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    rig.announce(
-        "rig.relayed", thread=thread_id, path=landed.path, commit=landed.commit, pushed=landed.pushed
-    )
+    rig.announce("rig.relayed", thread=thread_id, path=landed.path, commit=landed.commit, pushed=landed.pushed)
     return Relayed(
         type=message_type,
         thread_id=thread_id,
@@ -180,9 +178,7 @@ def _recipients(own: RigId, typed: Sequence[str], turns: Sequence[Turn]) -> tupl
     return (relay_recipient(own, named),)
 
 
-def _check_parent(
-    rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Turn], *, allow_unknown: bool
-) -> None:
+def _check_parent(rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Turn], *, allow_unknown: bool) -> None:
     if not any(turn.body_hash == in_reply_to for turn in turns):
         if not allow_unknown:
             raise ParentUnknown(thread_id, in_reply_to)

@@ -181,9 +181,7 @@ def parse_moment(typed: str, now_ms: int) -> int:
         return now_ms + int(number) * units[unit]
     moment = timestamp_ms(typed)
     if moment is None:
-        raise UserError(
-            f'--by must be a time like 2026-05-15T10:30Z, or 30m, 2h, 3d from now (got "{typed}")'
-        )
+        raise UserError(f'--by must be a time like 2026-05-15T10:30Z, or 30m, 2h, 3d from now (got "{typed}")')
     return moment
 
 

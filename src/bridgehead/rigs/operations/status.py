@@ -53,10 +53,7 @@ def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> St
     freezes = standing_freezes(rig)
     unpushed = rig.repository.unpushed() if survey.ahead else []
     return Status(
-        [
-            thread._replace(dirty=thread.thread_id in dirty, frozen=freezes.get(thread.thread_id))
-            for thread in threads
-        ],
+        [thread._replace(dirty=thread.thread_id in dirty, frozen=freezes.get(thread.thread_id)) for thread in threads],
         [file.line for file in survey.dirty],
         [f"{record.commit[:7]} {record.subject}" for record in unpushed],
     )
@@ -66,9 +63,7 @@ def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> 
     """The threads, newest first: as last summed up if nothing has changed since."""
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
     cache = OutputCache(rig.repository.private_dir, form)
-    state = state_of(
-        survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir)
-    )
+    state = state_of(survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir))
     cached = read_summaries(found.text) if (found := cache.find(state)) else None
     if cached is not None:
         return cached

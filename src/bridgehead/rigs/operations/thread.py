@@ -68,9 +68,7 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
     """The whole of a thread, in pieces; only the plain form is cached."""
     thread_id = wanted_thread(rig, typed)
     survey = rig.repository.survey(thread_id)
-    state = state_of(
-        survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir)
-    )
+    state = state_of(survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir))
     cache = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
     found = cache.find(state) if style == PLAIN else None
     if found is not None:
@@ -118,9 +116,7 @@ def _shown(
             rig.tell(f"warning: {listed.path}: {', '.join(verification.kinds)}")
         if envelope is not None:
             turn = listed.turn
-            yield ShownEnvelope(
-                turn.filename, envelope.frontmatter, envelope.body, turn.commit_sha, verification
-            )
+            yield ShownEnvelope(turn.filename, envelope.frontmatter, envelope.body, turn.commit_sha, verification)
 
 
 def subjects_of_listed(rig: Rig, envelopes: Sequence[ListedEnvelope]) -> list[Subject]:

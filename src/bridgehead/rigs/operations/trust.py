@@ -220,9 +220,7 @@ def member(rig: Rig, request: MemberRequest) -> Members:
         landed = _put_on_record(rig, request, acts, identities.membership)
         if next_key is not None:
             _switch_key(rig, next_key, pushed=landed.pushed)
-    rig.announce(
-        "rig.sent", thread=MEMBERS_THREAD, path=landed.path, commit=landed.commit, pushed=landed.pushed
-    )
+    rig.announce("rig.sent", thread=MEMBERS_THREAD, path=landed.path, commit=landed.commit, pushed=landed.pushed)
     return _listed(rig)._replace(landed=landed)
 
 
@@ -242,9 +240,7 @@ def _listed(rig: Rig) -> Members:
     )
 
 
-def _acts(
-    rig: Rig, request: MemberRequest, own_key: str, membership: Membership
-) -> tuple[list[Act], Path | None]:
+def _acts(rig: Rig, request: MemberRequest, own_key: str, membership: Membership) -> tuple[list[Act], Path | None]:
     """What is to be put on record, and the key to sign with afterwards where that changes."""
     own = str(rig.config.rig_id)
     who = str(RigId.parse(request.rig_id)) if request.rig_id else own

@@ -96,19 +96,13 @@ def committed_envelopes(
                 gone.update([change.path] if found.pop(change.path, None) else ())
             elif known is None:
                 again = change.path in gone
-                found[change.path] = Committed(
-                    change.path, change.blob, change.is_symlink, commit, again, position
-                )
+                found[change.path] = Committed(change.path, change.blob, change.is_symlink, commit, again, position)
             elif change.blob != known.blob:
-                found[change.path] = known._replace(
-                    blob=change.blob, is_symlink=change.is_symlink, rewritten=True
-                )
+                found[change.path] = known._replace(blob=change.blob, is_symlink=change.is_symlink, rewritten=True)
     return list(found.values())
 
 
-def subjects_of(
-    rig: Rig, envelopes: Sequence[Committed], *, require_council: bool | None = None
-) -> list[Subject]:
+def subjects_of(rig: Rig, envelopes: Sequence[Committed], *, require_council: bool | None = None) -> list[Subject]:
     """Read envelopes straight from the object store; whether results must be reviewed is the owner's choice."""
     blobs = rig.repository.read_blobs([found.blob for found in envelopes if not found.is_symlink])
     required = rig.reviews.are_required() if require_council is None else require_council
@@ -200,16 +194,12 @@ class Verifier:
                 witness, relay=False, signers_known=who.signers_known, must_sign=who.must_sign
             )
         else:
-            yield from relay_findings(
-                subject.relay, witness, signers_known=who.signers_known, must_sign=who.must_sign
-            )
+            yield from relay_findings(subject.relay, witness, signers_known=who.signers_known, must_sign=who.must_sign)
 
     def _witness(self, subject: Subject, check: SignatureCheck, together: Sequence[Subject]) -> Witness:
         keys = check.key_names if check.holds else ()
         person = check.principal if check.signature is Signature.KNOWN else None
-        standing = self.identities.keyring.standing(
-            subject.sender, subject.place, keys, person, subject.author_email
-        )
+        standing = self.identities.keyring.standing(subject.sender, subject.place, keys, person, subject.author_email)
         known = check.holds and standing.is_known
         witness = Witness(Signature.KNOWN if known else check.signature, keys, standing)
         if subject.relay is None:
@@ -218,8 +208,7 @@ class Verifier:
         return witness._replace(
             committed_at_ms=subject.committed_at * 1000,
             parent_known=bool(parent) and self._has_turn(subject, parent, together),
-            nonce_seen_before=bool(subject.nonce)
-            and self._first_with_nonce(subject, together) != subject.path,
+            nonce_seen_before=bool(subject.nonce) and self._first_with_nonce(subject, together) != subject.path,
         )
 
     @cached_property
@@ -228,9 +217,7 @@ class Verifier:
 
     def _has_turn(self, subject: Subject, body_hash: str, together: Sequence[Subject]) -> bool:
         return any(
-            other.thread_id == subject.thread_id
-            and other.body_hash == body_hash
-            and other.path != subject.path
+            other.thread_id == subject.thread_id and other.body_hash == body_hash and other.path != subject.path
             for other in (*together, *self._earlier)
         )
 
@@ -241,9 +228,7 @@ class Verifier:
 
 
 def findings_of(subjects: Sequence[Subject], verdicts: Iterable[Verification]) -> list[PathFindings]:
-    return [
-        PathFindings(subject.path, found.kinds) for subject, found in zip(subjects, verdicts, strict=True)
-    ]
+    return [PathFindings(subject.path, found.kinds) for subject, found in zip(subjects, verdicts, strict=True)]
 
 
 def human_verdicts(
@@ -325,9 +310,7 @@ def _committed_in(rig: Rig, thread_id: str) -> list[Committed]:
             f"{thread_id}/{row.filename}",
             row.blob,
             f"{thread_id}/{row.filename}" in links,
-            CommitRecord(
-                row.commit, (), Identity("", row.author_email), row.committed_at, row.signed, "", ()
-            ),
+            CommitRecord(row.commit, (), Identity("", row.author_email), row.committed_at, row.signed, "", ()),
             row.rewritten,
             row.position,
         )

@@ -168,11 +168,7 @@ def _snapshot(rig: Rig, request: WatchRequest) -> Snapshot:
         closed=frozenset(name for name in known.thread_ids() if known.is_closed(name)),
         divergences={name: found for name, found in divergences.items() if found is not None},
         overdue=_overdue(rig, known),
-        freezes={
-            name: freeze
-            for name, freeze in standing_freezes(rig).items()
-            if request.thread_id in (None, name)
-        },
+        freezes={name: freeze for name, freeze in standing_freezes(rig).items() if request.thread_id in (None, name)},
     )
 
 
@@ -188,9 +184,7 @@ def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
 def _notices(rig: Rig, known: Catalogue) -> dict[str, Notice]:
     envelopes = known.envelopes()
     verdicts = verify_listed(rig, known, envelopes)
-    return {
-        listed.path: Notice(listed.turn, verdict) for listed, verdict in zip(envelopes, verdicts, strict=True)
-    }
+    return {listed.path: Notice(listed.turn, verdict) for listed, verdict in zip(envelopes, verdicts, strict=True)}
 
 
 class Watch:

@@ -137,9 +137,7 @@ class Files(Protocol):
         """Yield the contents of many files of one directory; None for one that is no regular file or too large."""
         ...
 
-    def write_file(
-        self, path: str, content: bytes, *, replace: bool = False, executable: bool = False
-    ) -> None:
+    def write_file(self, path: str, content: bytes, *, replace: bool = False, executable: bool = False) -> None:
         """Write a file whole, making its directory; FileTaken if it is there and `replace` is not given."""
         ...
 
@@ -268,9 +266,7 @@ class Repository(ABC, Files):
         """Return contents by id; None for one that is larger than an envelope may be."""
 
     @abstractmethod
-    def check_signatures(
-        self, commits: Sequence[str], allowed_signers: Path | None
-    ) -> dict[str, SignatureCheck]:
+    def check_signatures(self, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
         """Judge the signatures of commits against an allowed-signers file; without one no signer is known."""
 
     # writing

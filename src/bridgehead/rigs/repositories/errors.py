@@ -64,9 +64,7 @@ class FetchFailed(GitFailed):
     """The remote could not be read."""
 
     def __init__(self, remote: str, git_says: str) -> None:
-        super().__init__(
-            "git fetch failed", git_says, hint=f"git fetch {remote} shows the same problem by hand"
-        )
+        super().__init__("git fetch failed", git_says, hint=f"git fetch {remote} shows the same problem by hand")
 
 
 class PushFailed(GitFailed):

@@ -39,9 +39,7 @@ class WorkTree(Files):
         finally:
             os.close(handle)
 
-    def write_file(
-        self, path: str, content: bytes, *, replace: bool = False, executable: bool = False
-    ) -> None:
+    def write_file(self, path: str, content: bytes, *, replace: bool = False, executable: bool = False) -> None:
         target = self._at(path)
         make_dir(target.parent, root=self._top_level)
         write_atomic(target, content, exclusive=not replace, root=self._top_level)

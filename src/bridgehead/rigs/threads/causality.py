@@ -30,9 +30,7 @@ class Causality:
     @property
     def _is_a_chain(self) -> bool:
         """Tell whether each turn knows all before it, because history is one line and nobody names anything."""
-        return self._parents is None and not any(
-            turn.references or turn.in_reply_to for turn in self._turns.values()
-        )
+        return self._parents is None and not any(turn.references or turn.in_reply_to for turn in self._turns.values())
 
     def heads(self) -> list[Turn]:
         """Return the turns that no other turn knows, oldest first."""
@@ -64,9 +62,7 @@ class Causality:
             return []
         related = self.known(filename) | self._graph.knowing(filename)
         sender = self._turns[filename].sender
-        return in_order(
-            turn for turn in self._turns.values() if turn.sender != sender and turn.filename not in related
-        )
+        return in_order(turn for turn in self._turns.values() if turn.sender != sender and turn.filename not in related)
 
 
 class Divergence(NamedTuple):
@@ -76,9 +72,7 @@ class Divergence(NamedTuple):
     heads: tuple[Turn, ...]  # by file name
 
     def json_object(self) -> dict[str, object]:
-        heads = [
-            {"file": turn.filename, "from": turn.sender, "commit_sha": turn.commit_sha} for turn in self.heads
-        ]
+        heads = [{"file": turn.filename, "from": turn.sender, "commit_sha": turn.commit_sha} for turn in self.heads]
         return {"name": self.name, "heads": heads}
 
 
@@ -93,12 +87,8 @@ class KnowledgeGraph:
         self._of_commit: dict[str, int] = {}  # the last turn of a commit knows the others
         self._by_prefix: dict[str, list[str]] = {}
         self._of_rig: dict[str, int] = {}
-        ordered = sorted(
-            turns, key=lambda turn: (turn.position or 0, turn.commit_sha or "", turn.order_key())
-        )
-        commits = {
-            commit: list(added) for commit, added in groupby(ordered, key=lambda turn: turn.commit_sha or "")
-        }
+        ordered = sorted(turns, key=lambda turn: (turn.position or 0, turn.commit_sha or "", turn.order_key()))
+        commits = {commit: list(added) for commit, added in groupby(ordered, key=lambda turn: turn.commit_sha or "")}
         pasts: dict[str, int] = {}
         for commit, nearest in _nearest_before(list(commits), parents):
             earlier = [before for before in nearest if before in pasts]
@@ -203,9 +193,7 @@ def _nearest_before(
         yield commit, nearest[commit]
 
 
-def _nearest_in_graph(
-    commits: frozenset[str], parents: Mapping[str, Sequence[str]]
-) -> dict[str, frozenset[str]]:
+def _nearest_in_graph(commits: frozenset[str], parents: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
     nearest: dict[str, frozenset[str]] = {}
     pending = list(commits)
     while pending:

@@ -42,12 +42,7 @@ class Freeze(NamedTuple):
         if membership.founded is None:
             return self.at_most(HUMAN_FREEZE_MINUTES)
         author = membership.member(self.rig)
-        if (
-            author is None
-            or not author.freeze_minutes
-            or self.rig not in signed_by
-            or self.thread != thread_id
-        ):
+        if author is None or not author.freeze_minutes or self.rig not in signed_by or self.thread != thread_id:
             return None
         return self.at_most(author.freeze_minutes)
 

@@ -148,8 +148,7 @@ class EnvelopeIndex:
         differing = {file.path for file in self.survey.dirty if file.differs_from_index}
         unsettled = {path.partition("/")[0] for path in differing}
         threads = {
-            thread: [name for name in names if is_envelope_name(name)]
-            for thread, names in self.survey.names().items()
+            thread: [name for name in names if is_envelope_name(name)] for thread, names in self.survey.names().items()
         }
         wanted: list[Wanted] = []
         for thread, names in threads.items():
@@ -248,9 +247,7 @@ def _after(
     return before._replace(blob=change.blob, rewritten=before.rewritten or before.blob != change.blob)
 
 
-def _added(
-    change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool
-) -> HistoryRow:
+def _added(change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool) -> HistoryRow:
     added_by = "" if change.status == "D" else commit.commit
     return HistoryRow(
         filename,

@@ -55,9 +55,7 @@ class ListedEnvelope(NamedTuple):
     """An envelope of the work tree with everything the index knows about it."""
 
     turn: Turn
-    findings: tuple[
-        Kind, ...
-    ]  # what the file and its history alone can show; signatures are looked at elsewhere
+    findings: tuple[Kind, ...]  # what the file and its history alone can show; signatures are looked at elsewhere
     is_relay: bool
     nonce: str
     content: str  # blob id, or a stamp that begins with `~`

@@ -72,9 +72,7 @@ class IndexFile:
         """Return a thread's rows; whoever changes them says so with `touch`."""
         if name not in self._threads:
             try:
-                self._threads[name] = (
-                    _decode(self._lines[name]) if name in self._lines else ThreadRows({}, {})
-                )
+                self._threads[name] = _decode(self._lines[name]) if name in self._lines else ThreadRows({}, {})
             except (ValueError, TypeError, KeyError, IndexError) as error:
                 self._forget_everything()
                 raise IndexSpoilt from error
@@ -234,15 +232,11 @@ def read_envelopes(
     known = {**stored, **loaded}
     missing = [listed for listed in envelopes if listed.content not in known]
     read = {found.path: found for found in _read_files(repository, missing)}
-    known |= {
-        found.content: found.envelope for found in read.values() if found.envelope and found.is_storable
-    }
+    known |= {found.content: found.envelope for found in read.values() if found.envelope and found.is_storable}
     if len(known) > len(stored):
         wanted = {listed.content for listed in envelopes}
         _save(path, {content: envelope for content, envelope in known.items() if content in wanted})
-    return (
-        read[listed.path].envelope if listed.path in read else known[listed.content] for listed in envelopes
-    )
+    return (read[listed.path].envelope if listed.path in read else known[listed.content] for listed in envelopes)
 
 
 def _read_short(

@@ -106,9 +106,7 @@ def obligations(
 
 def closings(thread: Iterable[Turn]) -> list[Turn]:
     """Return the turns that end a thread, oldest first; more than one is a conflict."""
-    return sorted(
-        (turn for turn in thread if turn.type == CLOSING_TYPE and turn.commit_sha is not None), key=place
-    )
+    return sorted((turn for turn in thread if turn.type == CLOSING_TYPE and turn.commit_sha is not None), key=place)
 
 
 def deliveries(thread: Sequence[Turn], rig_id: str) -> list[Turn]:
@@ -169,9 +167,7 @@ def _effect(turn: Turn) -> DebtState | None:
     return DebtState.TAKEN if turn.type == "ACK" else None
 
 
-def _after_naming(
-    owed: list[Obligation], answers: list[Turn], counts: Callable[[Turn], bool]
-) -> list[Obligation]:
+def _after_naming(owed: list[Obligation], answers: list[Turn], counts: Callable[[Turn], bool]) -> list[Obligation]:
     """Carry out the turns that name a question, wherever they stand: an answer outweighs a refusal, that an ACK."""
     asked = {one.asked.path: one.asked for one in owed}
     named = _Named(asked.values())

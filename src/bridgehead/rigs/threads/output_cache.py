@@ -55,9 +55,7 @@ class OutputCache:
             if header["format"] != _FORMAT or content[start:end] != _state_bytes(state):
                 return None
             encoded = content[end:]
-            return (
-                CachedOutput(encoded, tuple(header["told"])) if header["checksum"] == crc32(encoded) else None
-            )
+            return CachedOutput(encoded, tuple(header["told"])) if header["checksum"] == crc32(encoded) else None
         except (FileError, ValueError, TypeError, KeyError):
             return None
 
@@ -101,9 +99,7 @@ def is_settled(stamp: Stamp, now_ns: int) -> bool:
     return stamp.changed_ns < now_ns - _RACY_NS
 
 
-def state_of(
-    survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int, kept_apart: str = ""
-) -> str | None:
+def state_of(survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int, kept_apart: str = "") -> str | None:
     """Return the state; None while some file is too fresh to be known without reading it.
 
     `kept_apart` is the state of the quarantine, which decides what is listed.

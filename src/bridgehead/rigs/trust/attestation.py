@@ -62,9 +62,7 @@ def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:
     return _from_relay(frontmatter) or any(name in frontmatter for name in _ATTESTED)
 
 
-def signature_findings(
-    witness: Witness, *, relay: bool, signers_known: bool, must_sign: MustSign
-) -> Iterator[Kind]:
+def signature_findings(witness: Witness, *, relay: bool, signers_known: bool, must_sign: MustSign) -> Iterator[Kind]:
     """Yield what a signature, or its absence, says about who an envelope is from.
 
     `signers_known` means that this clone trusts anybody at all.
@@ -150,8 +148,7 @@ def _times_agree(frontmatter: Mapping[str, Value], committed_at_ms: int) -> bool
     if attested_ms is None or nonce_ms is None:
         return False
     return (
-        abs(committed_at_ms - attested_ms) <= COMMIT_TOLERANCE_MS
-        and abs(nonce_ms - attested_ms) <= NONCE_TOLERANCE_MS
+        abs(committed_at_ms - attested_ms) <= COMMIT_TOLERANCE_MS and abs(nonce_ms - attested_ms) <= NONCE_TOLERANCE_MS
     )
 
 

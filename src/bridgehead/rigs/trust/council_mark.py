@@ -39,9 +39,7 @@ class CouncilMark(NamedTuple):
     report_sha256: str
 
     def block(self) -> str:
-        said = json.dumps(
-            {"council": self.council, "verdict": str(self.verdict), "report_sha256": self.report_sha256}
-        )
+        said = json.dumps({"council": self.council, "verdict": str(self.verdict), "report_sha256": self.report_sha256})
         return f"{_OPENING}\n{said}\n```\n"
 
 
@@ -79,9 +77,7 @@ def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
     return _read(blocks[0])
 
 
-def council_findings(
-    message_type: str, body: str, known_mark: Callable[[str], CouncilMark | None]
-) -> Iterator[Kind]:
+def council_findings(message_type: str, body: str, known_mark: Callable[[str], CouncilMark | None]) -> Iterator[Kind]:
     """Yield what keeps an envelope from being a reviewed hand-off; only results have to be one.
 
     `known_mark` gives what the record here says about a council, None where it says nothing.
@@ -106,11 +102,7 @@ def _read(text: str) -> CouncilMark | MarkUnreadable:
         said = json.loads(text)
     except (ValueError, RecursionError):
         return MarkUnreadable("the block is not JSON")
-    if (
-        not isinstance(said, dict)
-        or set(said) != _FIELDS
-        or not all(isinstance(v, str) for v in said.values())
-    ):
+    if not isinstance(said, dict) or set(said) != _FIELDS or not all(isinstance(v, str) for v in said.values()):
         return MarkUnreadable(f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing else")
     if not _COUNCIL_ID.fullmatch(said["council"]):
         return MarkUnreadable("council is not the id of one")

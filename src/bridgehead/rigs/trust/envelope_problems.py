@@ -92,9 +92,7 @@ def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:
     )
 
 
-def file_findings(
-    parsed: Envelope | ParseFailure, verdict: EnvelopeVerdict, directory: str
-) -> tuple[Kind, ...]:
+def file_findings(parsed: Envelope | ParseFailure, verdict: EnvelopeVerdict, directory: str) -> tuple[Kind, ...]:
     """Return the kinds of rigs §9.4 that a file alone can show, given the thread directory it lies in."""
     kinds = dict.fromkeys(verdict.error_kinds)
     if verdict.body_hash_absent:

@@ -328,9 +328,7 @@ class Membership:
             return "it is not signed by a key it can be held against"
         if self.founded is None:
             return self._found(entry, entry.signer)
-        speaks = entry.sender in self.holders(entry.signer, entry.place) or self._pinned_key(
-            entry.sender, entry.signer
-        )
+        speaks = entry.sender in self.holders(entry.signer, entry.place) or self._pinned_key(entry.sender, entry.signer)
         if not speaks or self.member(entry.sender) is None:
             return self._request(entry, entry.signer)
         reason = next((why for act in entry.acts if (why := self._objection(entry, act))), None)
@@ -356,9 +354,7 @@ class Membership:
         act = entry.acts[0]
         own = act.kind is ActKind.JOIN and act.rig == entry.sender and fingerprint_of(act.key) == signer
         if not own or len(entry.acts) > 1 or self.has_key(act.rig, entry.place):
-            return (
-                f"{entry.sender} was no member when it was written, or it is not signed with a key of theirs"
-            )
+            return f"{entry.sender} was no member when it was written, or it is not signed with a key of theirs"
         self.requests[act.rig] = act
         self._asked_in[act.key] = entry.path
         return None

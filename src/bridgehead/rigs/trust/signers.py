@@ -168,9 +168,7 @@ def key_name(
 
 def public_key_fingerprint(public_key: str, environment: Mapping[str, str] | None = None) -> str | None:
     """Return the fingerprint of an SSH public key given as text; None if ssh-keygen does not take it for one."""
-    return _first(
-        _SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", "-"], public_key.strip() + "\n", environment)
-    )
+    return _first(_SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", "-"], public_key.strip() + "\n", environment))
 
 
 def ssh_key_text(key: str) -> str | None:

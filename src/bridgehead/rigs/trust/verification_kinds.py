@@ -42,9 +42,7 @@ class Kind(StrEnum):
 
 
 REFUSES_PULL = frozenset({Kind.REWRITTEN})
-OF_COUNCILS = frozenset(
-    {Kind.COUNCIL_ABSENT, Kind.COUNCIL_UNREADABLE, Kind.COUNCIL_MISMATCH, Kind.COUNCIL_UNCONFIRMED}
-)
+OF_COUNCILS = frozenset({Kind.COUNCIL_ABSENT, Kind.COUNCIL_UNREADABLE, Kind.COUNCIL_MISMATCH, Kind.COUNCIL_UNCONFIRMED})
 QUARANTINES = OF_COUNCILS | {
     Kind.PARSE_FAILED,
     Kind.SCHEMA_INVALID,
@@ -137,13 +135,9 @@ class VerificationReport(NamedTuple):
         }
 
 
-def report_on(
-    envelopes: Iterable[PathFindings], settled: Collection[str] = frozenset()
-) -> VerificationReport:
+def report_on(envelopes: Iterable[PathFindings], settled: Collection[str] = frozenset()) -> VerificationReport:
     """Count what was checked; at paths that are `settled` (in quarantine) only a changed history still fails."""
     looked_at = tuple(envelopes)
     items = tuple(envelope for envelope in looked_at if envelope.kinds)
-    failed = sum(
-        refuses_pull(item.kinds) or (quarantines(item.kinds) and item.path not in settled) for item in items
-    )
+    failed = sum(refuses_pull(item.kinds) or (quarantines(item.kinds) and item.path not in settled) for item in items)
     return VerificationReport(len(looked_at), len(looked_at) - len(items), len(items) - failed, failed, items)

@@ -227,8 +227,7 @@ class Inbox(NamedTuple):
             for notice in self.delivered
         ]
         conflicts = [
-            {"thread_id": ends[0].thread_id, "files": [turn.filename for turn in ends]}
-            for ends in self.conflicts
+            {"thread_id": ends[0].thread_id, "files": [turn.filename for turn in ends]} for ends in self.conflicts
         ]
         return stamped(
             "inbox",

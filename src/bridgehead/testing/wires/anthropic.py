@@ -43,9 +43,7 @@ class AnthropicMessages(Wire):
             scenario=scenario,
             model=str(body.get("model", "")),
             user_texts=tuple(
-                texts_of(m.get("content"))
-                for m, is_result in zip(said, results, strict=True)
-                if not is_result
+                texts_of(m.get("content")) for m, is_result in zip(said, results, strict=True) if not is_result
             ),
             tools=tuple(str(tool.get("name", "")) for tool in objects(body.get("tools"))),
             answers_tool=bool(results and results[-1]),

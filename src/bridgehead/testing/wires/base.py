@@ -79,9 +79,7 @@ class Wire(ABC):
     def pick_tool(self, call: CallTool, offered: Iterable[str]) -> str:
         """The offered tool that does what `call` wants; the usual one when none is offered, to see it refused."""
         if call.kind is ToolKind.NAMED:
-            return next(
-                (name for name in offered if name == call.name or name.endswith(f"_{call.name}")), call.name
-            )
+            return next((name for name in offered if name == call.name or name.endswith(f"_{call.name}")), call.name)
         wanted = self.write_tools if call.kind is ToolKind.WRITE else self.shell_tools
         names = set(offered)
         return next((name for name in wanted if name in names), wanted[0])

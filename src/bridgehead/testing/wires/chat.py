@@ -81,9 +81,7 @@ def _frame(request: ModelRequest, kind: str) -> dict[str, Any]:
     return {"id": _COMPLETION_ID, "object": kind, "created": 0, "model": request.model}
 
 
-def _chunk(
-    request: ModelRequest, delta: dict[str, Any], *, finish_reason: str | None = None
-) -> dict[str, Any]:
+def _chunk(request: ModelRequest, delta: dict[str, Any], *, finish_reason: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
     return {**_frame(request, "chat.completion.chunk"), "choices": [choice]}
 

@@ -57,9 +57,7 @@ class GeminiContent(Wire):
         endpoint = _ENDPOINT.search(path)
         contents = objects(body.get("contents"))
         said = [content for content in contents if content.get("role", "user") == "user"]
-        declared = [
-            d for tool in objects(body.get("tools")) for d in objects(tool.get("functionDeclarations"))
-        ]
+        declared = [d for tool in objects(body.get("tools")) for d in objects(tool.get("functionDeclarations"))]
         return ModelRequest(
             wire=self.name,
             scenario=scenario,

@@ -119,9 +119,7 @@ def draw_debate(report: CouncilReport, seats: Sequence[BridgeReport]) -> Markup 
     count = sum(len(seat.outputs) + len(seat.withdrawn_outputs) for seat in lanes)
     if not lanes or not 0 < count <= MOST_DOTS:
         return None
-    items = {
-        (seat.bridge, item.output.id): item for row, seat in enumerate(lanes) for item in _items(row, seat)
-    }
+    items = {(seat.bridge, item.output.id): item for row, seat in enumerate(lanes) for item in _items(row, seat)}
     nodes = _nodes(list(report.findings()), len(lanes))
     height = TOP + max(len(lanes) * LANE_HEIGHT, len(nodes) * NODE_HEIGHT) + 20
     picture = element(
@@ -198,9 +196,7 @@ def _nodes(entries: Sequence[FindingEntry], lanes: int) -> list[tuple[FindingEnt
     return [(entry, TOP + step * place + step / 2) for place, entry in enumerate(entries)]
 
 
-def _joins(
-    items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[FindingEntry, float]]
-) -> Iterator[Markup]:
+def _joins(items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[FindingEntry, float]]) -> Iterator[Markup]:
     for entry, y in nodes:
         for source in entry.source_findings:
             item = items.get((source.bridge, source.finding_id))
@@ -217,9 +213,7 @@ def _node(entry: FindingEntry, y: float) -> Markup:
     return element(
         "g",
         element("title", f"{entry.severity or entry.type}: {entry.title}"),
-        element(
-            "circle", cx=COUNCIL_X, cy=y, r=7, class_=f"{_SEVERITY_CLASS[entry.severity]} {shape}".strip()
-        ),
+        element("circle", cx=COUNCIL_X, cy=y, r=7, class_=f"{_SEVERITY_CLASS[entry.severity]} {shape}".strip()),
         element("text", label, x=COUNCIL_X + 14, y=y + 4, class_="node"),
     )
 
@@ -265,14 +259,9 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
             "Dashed and bent: challenged; green held, blue was revised, amber stayed in dispute, red was withdrawn.",
             class_="soft",
         )
-    apart = [
-        f"{one.id} {one.severity or one.type}: {one.title} ({place_of(one)})"
-        for one in report.untouched_findings
-    ]
+    apart = [f"{one.id} {one.severity or one.type}: {one.title} ({place_of(one)})" for one in report.untouched_findings]
     yield from _list("On lines the change did not touch", apart)
-    yield from _list(
-        "Withdrawn", [f"{one.id} {one.title}: {one.reason}" for one in report.withdrawn_findings]
-    )
+    yield from _list("Withdrawn", [f"{one.id} {one.title}: {one.reason}" for one in report.withdrawn_findings])
     yield from _list(
         "Dismissed",
         [
@@ -285,9 +274,7 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
     yield from _list("Notes", [*report.synthesis_notes, *notes(report.warnings, codes=True)])
 
 
-def _finding(
-    entry: FindingEntry, analysed: Sequence[FindingEntry], *, is_open: bool, compared: bool
-) -> Markup:
+def _finding(entry: FindingEntry, analysed: Sequence[FindingEntry], *, is_open: bool, compared: bool) -> Markup:
     severity = str(entry.severity or entry.type)
     parts: list[Markup] = [
         element(
@@ -372,8 +359,4 @@ def _aborted(report: AbortedReport) -> Iterator[Markup]:
 
 @cache
 def _style() -> str:
-    return (
-        resources.files("bridgehead.council.reporting.render")
-        .joinpath("page.css")
-        .read_text(encoding="utf-8")
-    )
+    return resources.files("bridgehead.council.reporting.render").joinpath("page.css").read_text(encoding="utf-8")

@@ -139,10 +139,7 @@ def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
 
 def _untouched(report: CouncilReport) -> Iterator[str]:
     found = report.untouched_findings
-    lines = [
-        f"{one.id} {one.severity or one.type}: {escaped(one.title)} ({escaped(place_of(one))})"
-        for one in found
-    ]
+    lines = [f"{one.id} {one.severity or one.type}: {escaped(one.title)} ({escaped(place_of(one))})" for one in found]
     yield from _list("On lines the change did not touch", lines)
 
 
@@ -156,9 +153,7 @@ def _dismissed(report: CouncilReport) -> Iterator[str]:
     for one in report.dismissed_findings:
         until = f", until {one.expires}" if one.expires else ""
         new = " **by this change itself**" if one.dismissed_in_this_change else ""
-        lines.append(
-            f"{one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}"
-        )
+        lines.append(f"{one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}")
     yield from _list("Dismissed", lines)
 
 
@@ -185,9 +180,7 @@ def _seats(report: CouncilReport) -> Iterator[str]:
     yield "| seat | status | connection | models | items | rounds | calls | tokens in/out | cost |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for one in report.participants:
-        status = (
-            one.status if one.status == Status.COMPLETED else f"{one.status}: {escaped(one.reason or '')}"
-        )
+        status = one.status if one.status == Status.COMPLETED else f"{one.status}: {escaped(one.reason or '')}"
         usage = one.usage
         rounds = "-" if one.debate_rounds is None else one.debate_rounds
         tokens = f"{_known(usage.tokens_in)} / {_known(usage.tokens_out)}"
@@ -320,9 +313,7 @@ def _preflight(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _detail(event: Mapping[str, Any]) -> str:
     names = ("connection", "path", "detail", "value_seconds", "basis")
-    return ", ".join(
-        str(event[name]) for name in names if name in event and not isinstance(event[name], dict)
-    )
+    return ", ".join(str(event[name]) for name in names if name in event and not isinstance(event[name], dict))
 
 
 def _cell(text: str) -> str:

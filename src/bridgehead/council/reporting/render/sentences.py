@@ -166,9 +166,7 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     elif entry.evidence_check.get("outcome") == "failed":
         facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
     disputed = bool(entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED)
-    if outcome := challenged(
-        entry.challenges, disputed=disputed, evidence=entry.evidence_check.get("outcome")
-    ):
+    if outcome := challenged(entry.challenges, disputed=disputed, evidence=entry.evidence_check.get("outcome")):
         facts.append(outcome)
     if entry.shared_cli_path:
         facts.append("agreed over CLIs only")

@@ -86,9 +86,7 @@ def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
     yield from _seats(report, screen)
 
 
-def _finding(
-    entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntry], *, compared: bool
-) -> Iterator[str]:
+def _finding(entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntry], *, compared: bool) -> Iterator[str]:
     label = entry.severity.value if entry.severity else _UNRATED.get(entry.type, entry.type.value)
     where = place_of(entry)
     room = max(screen.width - LABEL_WIDTH - len(where) - 2, 20)
@@ -125,9 +123,7 @@ def _below(report: CouncilReport) -> Iterator[str]:
     if report.disputed_findings:
         lines.append(f"disputed  {len(report.disputed_findings)}   both positions are in the report")
     if report.withdrawn_findings:
-        lines.append(
-            f"withdrawn {len(report.withdrawn_findings)}   with the evidence against them in the report"
-        )
+        lines.append(f"withdrawn {len(report.withdrawn_findings)}   with the evidence against them in the report")
     if report.dismissed_findings:
         new = sum(one.dismissed_in_this_change for one in report.dismissed_findings)
         by_change = f", {new} by this change itself" if new else ""

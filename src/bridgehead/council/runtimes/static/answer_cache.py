@@ -26,9 +26,7 @@ MOST_ROWS: Final = 300_000
 _AT_ONCE: Final = 500
 _WAIT_SECONDS: Final = 5.0
 _FIELDS: Final = ("line", "rule", "text", "severity", "domain", "action", "quotable", "cwe")
-_MAKE: Final = (
-    "CREATE TABLE IF NOT EXISTS answer (key BLOB PRIMARY KEY, said TEXT NOT NULL, used INTEGER NOT NULL)"
-)
+_MAKE: Final = "CREATE TABLE IF NOT EXISTS answer (key BLOB PRIMARY KEY, said TEXT NOT NULL, used INTEGER NOT NULL)"
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +50,7 @@ class AnswerCache:
         found: dict[bytes, list[Message]] = {}
         with self._forgiving(), self._opened() as database:
             for marks, keys in _batches(wanted):
-                for key, said in database.execute(
-                    f"SELECT key, said FROM answer WHERE key IN ({marks})", keys
-                ):
+                for key, said in database.execute(f"SELECT key, said FROM answer WHERE key IN ({marks})", keys):
                     found[key] = _read(said, wanted[key])
         return found
 

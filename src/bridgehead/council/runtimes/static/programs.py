@@ -81,9 +81,7 @@ class Oxlint(Analyser):
             rule = code.partition("(")[2].rstrip(")") or code
             labels = entry.get("labels") or [{"span": {"line": 1}}]
             line = int(labels[0]["span"].get("line", 1))
-            if weight := weights(self.name).get(
-                rule
-            ):  # what it cannot parse may be a dialect it does not know
+            if weight := weights(self.name).get(rule):  # what it cannot parse may be a dialect it does not know
                 yield _simple(entry["filename"], line, rule, entry["message"], weight, entry.get("help"))
 
 
@@ -95,11 +93,7 @@ class Hadolint(Analyser):
 
     def wants(self, path: str) -> bool:
         name = PurePosixPath(path).name.casefold()
-        return (
-            name in {"dockerfile", "containerfile"}
-            or name.startswith("dockerfile.")
-            or name.endswith(".dockerfile")
-        )
+        return name in {"dockerfile", "containerfile"} or name.startswith("dockerfile.") or name.endswith(".dockerfile")
 
     def arguments(self) -> Sequence[str]:
         return ["--format", "json", "--no-fail", "--config", str(RULES / "hadolint.yml")]
@@ -181,9 +175,7 @@ class Lizard(Analyser):
     domains: ClassVar = ("code-quality",)
     MOST_PATHS: ClassVar = 40
     # Not JavaScript and TypeScript: it ends with an error over some of what is written today.
-    suffixes = tuple(
-        f".{one}" for one in "c cc cpp cs cxx go h hpp java kt lua m php rb rs scala swift".split()
-    )
+    suffixes = tuple(f".{one}" for one in "c cc cpp cs cxx go h hpp java kt lua m php rb rs scala swift".split())
     _COLUMNS: ClassVar = 11
 
     def wants(self, path: str) -> bool:
@@ -225,14 +217,10 @@ class Secrets(Analyser):
         "jwt": Severity.MEDIUM,
     }
     _TELLING: ClassVar = {
-        "url-password": re.compile(
-            r"[^@]*(?:secret|pass|pwd|example|changeme|token)|[a-z]{1,6}@|\W+@", re.IGNORECASE
-        ),
+        "url-password": re.compile(r"[^@]*(?:secret|pass|pwd|example|changeme|token)|[a-z]{1,6}@|\W+@", re.IGNORECASE),
         "password": re.compile(r"[a-z_]*(?:password|passwd|secret)[a-z_]*\d?\b(?![^\s\"',;)\]])"),
     }
-    _TRANSLATED: ClassVar = re.compile(
-        r"(?:^|/)(?:locales?|i18n|l10n|lang|langs|translations|intl)/|messages_\w+\."
-    )
+    _TRANSLATED: ClassVar = re.compile(r"(?:^|/)(?:locales?|i18n|l10n|lang|langs|translations|intl)/|messages_\w+\.")
     _NAMES: ClassVar = {"high-entropy-value": "random value given to the name of a secret"}
 
     def wants(self, path: str) -> bool:
@@ -251,8 +239,7 @@ class Secrets(Analyser):
             self._message(path, hit.kind, hit.line)
             for path, text in texts.items()
             for hit in scan(text)
-            if not self._is_example(text, hit)
-            and not (hit.kind == "password" and self._TRANSLATED.search(path))
+            if not self._is_example(text, hit) and not (hit.kind == "password" and self._TRANSLATED.search(path))
         ]
 
     def _is_example(self, text: str, hit: SecretHit) -> bool:

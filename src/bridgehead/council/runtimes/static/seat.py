@@ -128,9 +128,7 @@ def examine(
                 _write_texts(folder, unread)
         with ThreadPoolExecutor(max_workers=len(analysers) or 1) as pool:
             replies = list(
-                pool.map(
-                    lambda one, unread: _answer_of(one, unread, folder, environment, run), analysers, missing
-                )
+                pool.map(lambda one, unread: _answer_of(one, unread, folder, environment, run), analysers, missing)
             )
     said = [_by_path(reply, keys, known) for reply, keys in zip(replies, asked, strict=True)]
     new = {

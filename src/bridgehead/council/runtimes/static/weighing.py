@@ -63,9 +63,7 @@ def place_by_name(path: str) -> str | None:
 @cache
 def _places() -> dict[str, tuple[frozenset[str], re.Pattern[str]]]:
     table = yaml.safe_load((RULES / "places.yml").read_bytes())
-    return {
-        kind: (frozenset(one["folders"]), re.compile(one.get("name", r"(?!)"))) for kind, one in table.items()
-    }
+    return {kind: (frozenset(one["folders"]), re.compile(one.get("name", r"(?!)"))) for kind, one in table.items()}
 
 
 def place_of(path: str, text: str) -> str | None:

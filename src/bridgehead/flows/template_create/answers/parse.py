@@ -190,15 +190,12 @@ def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis
 def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
     """The shape upstream's running code asks for; its three percentages are the confidence."""
     parts = [
-        Fields.of(answer.members.get(name), name, answer.warnings)
-        for name in ("technology", "architecture", "quality")
+        Fields.of(answer.members.get(name), name, answer.warnings) for name in ("technology", "architecture", "quality")
     ]
     technology, architecture, quality = parts
     primary = technology.required_text("primary_language")
     shares = [
-        Fields.of(part.members.get("confidence"), "confidence", answer.warnings).required_number(
-            "percentage", 0, 100
-        )
+        Fields.of(part.members.get("confidence"), "confidence", answer.warnings).required_number("percentage", 0, 100)
         for part in parts
     ]
     # Rounded, because three percentages have a mean like 0.8499999999999999.
@@ -275,9 +272,7 @@ def _testing(testing: Fields) -> Testing:
 
 
 def _naming(naming: Fields) -> Naming:
-    return Naming(
-        naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files")
-    )
+    return Naming(naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files"))
 
 
 def _first(frameworks: tuple[Framework, ...]) -> str:

@@ -110,9 +110,7 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
     prompt.foreign("Directories, with their numbers of files", survey.tree, origin="directory names")
-    prompt.foreign(
-        "What the dependency files name", _dependencies(survey.analysis), origin="dependency files"
-    )
+    prompt.foreign("What the dependency files name", _dependencies(survey.analysis), origin="dependency files")
     for sample in survey.samples:
         prompt.sample(sample.path, sample.content, FENCE_WORD.get(suffix_of(sample.path), ""))
     return prompt.text(SCHEMA)
@@ -128,9 +126,7 @@ def fall_back(heuristic: CodebaseAnalysis, failure: Failed) -> CodebaseAnalysis:
     return replace(heuristic, agent_used=False, fallback_reason=str(failure))
 
 
-def complete(
-    answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]
-) -> CodebaseAnalysis:
+def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]) -> CodebaseAnalysis:
     """An answer with what can only be counted, and with example files that are there."""
     answered = without_false_claims(answered, counted)
     known = {layer.name: layer.directories for layer in counted.layers}

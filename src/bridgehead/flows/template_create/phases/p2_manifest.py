@@ -139,10 +139,7 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
         placeholders={name: PLACEHOLDERS[name] for name in _STANDARD},
         tags=_tags(analysis),
         category=_category(analysis),
-        complexity=1
-        + min(3, len(analysis.layers))
-        + min(3, len(analysis.frameworks))
-        + min(3, len(analysis.patterns)),
+        complexity=1 + min(3, len(analysis.layers)) + min(3, len(analysis.frameworks)) + min(3, len(analysis.patterns)),
         compatible_with=_compatible_with(analysis),
         created_at=utc_text(now),
         source_project=choices.project_path if choices.record_source else None,
@@ -181,9 +178,7 @@ def describe(analysis: CodebaseAnalysis) -> str:
 
 def _tags(analysis: CodebaseAnalysis) -> tuple[str, ...]:
     named = (analysis.primary_language, analysis.architecture, *(f.name for f in analysis.frameworks))
-    return tuple(
-        sorted({tag for name in (*named, *analysis.patterns) if name != UNKNOWN and (tag := slug(name))})
-    )
+    return tuple(sorted({tag for name in (*named, *analysis.patterns) if name != UNKNOWN and (tag := slug(name))}))
 
 
 def _compatible_with(analysis: CodebaseAnalysis) -> tuple[str, ...]:

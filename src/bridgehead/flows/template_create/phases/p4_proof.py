@@ -52,9 +52,7 @@ class Proof:
 
 def prove(templates: Sequence[Template], origin: Origin) -> Proof:
     """Every file parses and refers to the same files as in the original, whatever the new project is called."""
-    before = _Project(
-        templates, values_for(origin.language, origin.project_name, origin.entity, origin.author)
-    )
+    before = _Project(templates, values_for(origin.language, origin.project_name, origin.entity, origin.author))
     trials = [
         _Project(templates, values_for(origin.language, name, entity if origin.entity else ""))
         for name, entity in TRIALS
@@ -113,9 +111,7 @@ def _wrong(template: Template, before: _Project, after: _Project) -> list[str]:
 
 def _doubts(template: Template, before: _Project) -> list[str]:
     well_formed = parses(before.text(template), template.original_path)
-    doubts = [
-        f"{template.template_path}: it needs {path}, which is not in the package" for path in template.needs
-    ]
+    doubts = [f"{template.template_path}: it needs {path}, which is not in the package" for path in template.needs]
     if well_formed is False:
         doubts.append(f"{template.template_path}: the original does not parse")
     if well_formed is None and language_of(template.original_path):

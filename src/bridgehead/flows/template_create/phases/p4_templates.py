@@ -73,9 +73,7 @@ def make_templates(
     if language == UNKNOWN:
         language = next(iter(languages_by_files(texts)), UNKNOWN)
     names = {path: names_in(text, path) for path, text in texts.items() if has_grammar(path)}
-    vocabulary = vocabulary_of(
-        analysis.project_name, language, names, texts, author=author, module=module_of(texts)
-    )
+    vocabulary = vocabulary_of(analysis.project_name, language, names, texts, author=author, module=module_of(texts))
     made: dict[str, Template] = {}
     warnings: list[str] = []
     for example in with_references(analysis.example_files, texts, references, most):
@@ -87,9 +85,7 @@ def make_templates(
             template = make_template(example, text, analysis, vocabulary)
             made[example.path] = replace(template, template_path=_free(template.template_path, made))
     templates = [replace(template, needs=_needs(template, references, made)) for template in made.values()]
-    return TemplateSet(
-        tuple(templates), tuple(warnings), vocabulary.entity if _uses_entity(templates) else ""
-    )
+    return TemplateSet(tuple(templates), tuple(warnings), vocabulary.entity if _uses_entity(templates) else "")
 
 
 def with_references(
@@ -122,9 +118,7 @@ def _reached(path: str, texts: Mapping[str, str], references: References) -> set
     return reached
 
 
-def make_template(
-    example: ExampleFile, text: str, analysis: CodebaseAnalysis, vocabulary: Vocabulary
-) -> Template:
+def make_template(example: ExampleFile, text: str, analysis: CodebaseAnalysis, vocabulary: Vocabulary) -> Template:
     """One file with the project's own names left open."""
     content = opened(text, example.path, vocabulary)
     original = values_for(vocabulary.language, analysis.project_name, vocabulary.entity, vocabulary.author)

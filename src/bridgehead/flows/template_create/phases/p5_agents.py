@@ -161,25 +161,15 @@ def recommendation_prompt(analysis: CodebaseAnalysis, inventory: Inventory, seed
         prompt.say("The project has tests: include an agent for testing.")
     prompt.say(SCALE)
     shown = to_plain(replace(analysis, example_files=(), style=type(analysis.style)()))
-    prompt.foreign(
-        "The analysis", json.dumps(shown, indent=1), origin="phase 1, analysis", trust=Trust.UNVERIFIED
-    )
-    prompt.foreign(
-        "Agents that exist", json.dumps(in_state(inventory), indent=1), origin="agent files of this machine"
-    )
+    prompt.foreign("The analysis", json.dumps(shown, indent=1), origin="phase 1, analysis", trust=Trust.UNVERIFIED)
+    prompt.foreign("Agents that exist", json.dumps(in_state(inventory), indent=1), origin="agent files of this machine")
     return prompt.text(SCHEMA)
 
 
-def fall_back(
-    analysis: CodebaseAnalysis, inventory: Inventory, failure: Failed, *, heuristic: bool
-) -> Recommendation:
+def fall_back(analysis: CodebaseAnalysis, inventory: Inventory, failure: Failed, *, heuristic: bool) -> Recommendation:
     """The basic set: used where it exists, made where it does not, so that no document names an agent nobody has."""
     known = {agent.name: agent for agent in inventory.all()}
-    used = [
-        UsedAgent(name, known[name].source, purpose)
-        for name, (purpose, _) in BASIC_SET.items()
-        if name in known
-    ]
+    used = [UsedAgent(name, known[name].source, purpose) for name, (purpose, _) in BASIC_SET.items() if name in known]
     made = [
         _basic(name, purpose, analysis, when_to_use=(when,))
         for name, (purpose, when) in BASIC_SET.items()
@@ -230,9 +220,7 @@ def _basic(
         when_to_use=when_to_use,
         technologies=technologies or tuple(tech for tech in built_on if tech != UNKNOWN)[:5],
         capabilities=tuple(
-            f"knows “{pattern.name}”: {pattern.description}"
-            if pattern.description
-            else f"knows “{pattern.name}”"
+            f"knows “{pattern.name}”: {pattern.description}" if pattern.description else f"knows “{pattern.name}”"
             for pattern in analysis.pattern_details[:6]
         ),
         example_files=_telling_files(name, analysis),

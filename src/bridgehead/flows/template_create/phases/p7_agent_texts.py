@@ -116,9 +116,7 @@ def keep_basic(failure: Failed) -> Enhancement:
 
 def batches(basics: Mapping[str, str]) -> list[dict[str, str]]:
     names = list(basics)
-    return [
-        {name: basics[name] for name in names[start : start + BATCH]} for start in range(0, len(names), BATCH)
-    ]
+    return [{name: basics[name] for name in names[start : start + BATCH]} for start in range(0, len(names), BATCH)]
 
 
 def read_samples(project_path: str, paths: Sequence[str]) -> list[Sample]:

@@ -51,11 +51,7 @@ def make_documents(
     main = main_document(manifest, settings, analysis, templates, agents)
     documents = {MAIN_DOCUMENT: within(main, size_limit)}
     shown = Shown(analysis.project_name, {made.original_path: made.template_path for made in templates})
-    more = (
-        rules(settings, analysis, agents, shown)
-        if rules_structure
-        else references(analysis, templates, shown)
-    )
+    more = rules(settings, analysis, agents, shown) if rules_structure else references(analysis, templates, shown)
     return {path: escape_controls(text) for path, text in {**documents, **more}.items()}
 
 
@@ -82,9 +78,7 @@ def main_document(
     return f"# {manifest.display_name}\n\n{manifest.description}.\n\n{body}\n"
 
 
-def rules(
-    settings: Settings, analysis: CodebaseAnalysis, agents: Mapping[str, str], shown: Shown
-) -> dict[str, str]:
+def rules(settings: Settings, analysis: CodebaseAnalysis, agents: Mapping[str, str], shown: Shown) -> dict[str, str]:
     """Rules that are read where they apply: `paths:` says to which files."""
     extensions = [ext for ext, language in LANGUAGE_OF.items() if language == analysis.primary_language]
     sources = [f"**/*{extension}" for extension in extensions] or ["**/*"]
@@ -144,10 +138,7 @@ def _technology(analysis: CodebaseAnalysis) -> str:
 
 
 def _structure(settings: Settings) -> str:
-    rows = [
-        f"- `{m.directory}`: {m.name}, namespace `{m.namespace_pattern}`"
-        for m in settings.layer_mappings.values()
-    ]
+    rows = [f"- `{m.directory}`: {m.name}, namespace `{m.namespace_pattern}`" for m in settings.layer_mappings.values()]
     tests = {
         "separate": "in a tree of their own",
         "mirror": "in a tree that mirrors the sources",
@@ -166,8 +157,7 @@ def _naming(settings: Settings) -> str:
 
 def _patterns(details: Sequence[Pattern], names: Sequence[str]) -> str:
     lines = [
-        f"- **{found.name}** ({found.usage_frequency})"
-        + (f": {found.description}" if found.description else "")
+        f"- **{found.name}** ({found.usage_frequency})" + (f": {found.description}" if found.description else "")
         for found in details
     ]
     return "\n".join(lines or [f"- {name}" for name in names]) or _none("patterns")
@@ -186,18 +176,14 @@ def _examples(templates: Sequence[Template]) -> str:
 
 
 def _quality(analysis: CodebaseAnalysis, settings: Settings) -> str:
-    return "\n".join(
-        (_style(settings), _testing(analysis), "- A change follows the patterns above or says why not.")
-    )
+    return "\n".join((_style(settings), _testing(analysis), "- A change follows the patterns above or says why not."))
 
 
 def _style(settings: Settings) -> str:
     style = settings.code_style
     indent = "tabs" if style.indentation == "tabs" else f"{style.indent_size} spaces"
     commas = "with" if style.trailing_commas else "without"
-    return (
-        f"- Lines of at most {style.line_length} characters, indented by {indent}, {commas} trailing commas."
-    )
+    return f"- Lines of at most {style.line_length} characters, indented by {indent}, {commas} trailing commas."
 
 
 def _testing(analysis: CodebaseAnalysis) -> str:

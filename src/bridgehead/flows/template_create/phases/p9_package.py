@@ -112,9 +112,7 @@ def _listed(title: str, lines: Sequence[str], otherwise: str) -> str:
 
 def _final_manifest(contents: Contents, choices: Choices) -> Manifest:
     used = [agent.name for agent in contents.recommendation.use_existing]
-    origin = Origin(
-        contents.manifest.language, contents.project_name, contents.templates.entity, choices.author
-    )
+    origin = Origin(contents.manifest.language, contents.project_name, contents.templates.entity, choices.author)
     return with_contents(contents.manifest, contents.templates, origin, used)
 
 

@@ -132,14 +132,8 @@ def entity_in(names: Mapping[str, Names], project: Sequence[str]) -> tuple[str, 
     meant = {form: bare for bare in candidates for form in (bare, plural(bare))}
     mentions: Counter[tuple[str, ...]] = Counter()
     for path, found in names.items():
-        said = (
-            words_of(name)
-            for name in (*found.declared, PurePosixPath(path).stem)
-            if not name.startswith("__")
-        )
-        parts = {
-            tuple(words[at : at + size]) for words in said for at in range(len(words)) for size in (1, 2, 3)
-        }
+        said = (words_of(name) for name in (*found.declared, PurePosixPath(path).stem) if not name.startswith("__"))
+        parts = {tuple(words[at : at + size]) for words in said for at in range(len(words)) for size in (1, 2, 3)}
         mentions.update({meant[part] for part in parts if part in meant})
     fit = [bare for bare in mentions if not {bare, plural(bare)} & banned]
     ranked = sorted(fit, key=lambda bare: (-mentions[bare], -about[bare], bare))
@@ -186,9 +180,7 @@ def values_for(language: str, name: str, entity: str = "", author: str = "") -> 
     if entity:
         singular = tuple(words_of(entity))
         subjects += [Subject("Entity", singular), Subject("Entities", plural(singular))]
-    values = {
-        f"{s.prefix}{suffix}": spell(s.words, style) for s in subjects for style, suffix in SUFFIX_OF.items()
-    }
+    values = {f"{s.prefix}{suffix}": spell(s.words, style) for s in subjects for style, suffix in SUFFIX_OF.items()}
     return {**values, NAMESPACE: spell(project, _namespace_style(language)), AUTHOR: author}
 
 
@@ -248,9 +240,7 @@ def _opened_token(piece: str, token: Token, language: str, vocabulary: Vocabular
     def run(found: re.Match[str]) -> str:
         whole = any(found[0].lower() in _lower_forms(subject) for subject in vocabulary.subjects)
         known = whole or tuple(words_of(found[0])) in vocabulary.own_words
-        return (
-            found[0] if found[0] in KNOWN or not known else _opened_name(found[0], kind, language, vocabulary)
-        )
+        return found[0] if found[0] in KNOWN or not known else _opened_name(found[0], kind, language, vocabulary)
 
     return _RUN.sub(run, piece)
 

@@ -153,14 +153,10 @@ def _sign(name: str, category: str, text: str, description: str) -> Sign:
 
 _CLASS: Final = r"\b(?:class|interface|struct|trait|type)\s+\w*"
 SIGNS: Final = (
-    _sign(
-        "Repository", "design", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."
-    ),
+    _sign("Repository", "design", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."),
     _sign("Factory", "design", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
     _sign("Service layer", "design", _CLASS + r"Service\b", "Use cases gathered in service classes."),
-    _sign(
-        "Command handler", "design", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."
-    ),
+    _sign("Command handler", "design", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."),
     _sign("Middleware", "design", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
     _sign("Builder", "design", _CLASS + r"Builder\b", "Complex objects put together step by step."),
     _sign(

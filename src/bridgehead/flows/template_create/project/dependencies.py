@@ -29,14 +29,8 @@ class Dependency:
 
 # Name of the package, in lower case -> what people call it, and what it is for.
 KNOWN: Final[Mapping[str, tuple[str, str]]] = {
-    **{
-        name: (name, "core")
-        for name in ("click", "typer", "celery", "pydantic", "msgspec", "httpx", "aiohttp")
-    },
-    **{
-        name: (name, "testing")
-        for name in ("pytest", "hypothesis", "jest", "vitest", "mocha", "rspec", "phpunit")
-    },
+    **{name: (name, "core") for name in ("click", "typer", "celery", "pydantic", "msgspec", "httpx", "aiohttp")},
+    **{name: (name, "testing") for name in ("pytest", "hypothesis", "jest", "vitest", "mocha", "rspec", "phpunit")},
     "fastapi": ("FastAPI", "core"),
     "flask": ("Flask", "core"),
     "django": ("Django", "core"),
@@ -200,8 +194,7 @@ def language_version_in(texts: Mapping[str, str]) -> str:
 def commands_in(texts: Mapping[str, str]) -> list[str]:
     """The commands that the files at the root offer, build before test."""
     found = [
-        f"make {name}"
-        for name in re.findall(r"^([a-z][\w-]*):(?!=)", texts.get("Makefile", ""), flags=re.MULTILINE)
+        f"make {name}" for name in re.findall(r"^([a-z][\w-]*):(?!=)", texts.get("Makefile", ""), flags=re.MULTILINE)
     ]
     try:
         scripts = json.loads(texts.get("package.json", "{}")).get("scripts", {})
@@ -287,9 +280,7 @@ def _cargo(text: str) -> Iterator[Dependency]:
 
 
 def _go_mod(text: str) -> Iterator[Dependency]:
-    for name, version in re.findall(
-        r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)", text, flags=re.MULTILINE
-    ):
+    for name, version in re.findall(r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)", text, flags=re.MULTILINE):
         yield Dependency(name, version)
 
 

@@ -44,9 +44,7 @@ _METHODS: Final = re.compile(
     r"|^[ \t]*(?:public|private|protected|internal) [^\n(=;]{0,80} ([A-Za-z_]\w*)\(",
     re.MULTILINE,
 )
-_VARIABLES: Final = re.compile(
-    r"^[ \t]*(?:(?:let|const|var|val)\s+(?:mut\s+)?)?([A-Za-z_]\w*)\s*:?=[^=]", re.MULTILINE
-)
+_VARIABLES: Final = re.compile(r"^[ \t]*(?:(?:let|const|var|val)\s+(?:mut\s+)?)?([A-Za-z_]\w*)\s*:?=[^=]", re.MULTILINE)
 _INDENT: Final = re.compile(r"^( +|\t+)\S", re.MULTILINE)
 _TRAILING_COMMA: Final = re.compile(r",[ \t]*\n[ \t]*[\])}]")
 _OPEN_LIST: Final = re.compile(r"[^\s,][ \t]*\n[ \t]*[\])]")
@@ -76,9 +74,7 @@ def naming_in(texts: Mapping[str, str]) -> Naming:
 def key_abstractions_in(texts: Mapping[str, str], most: int = 12) -> list[str]:
     """The types other files speak of most, leaving out those only their own file mentions."""
     declared = {name for name in _found(_CLASSES, texts.values()) if len(name) > 3 and name[0].isupper()}
-    mentions = Counter(
-        word for text in texts.values() for word in set(re.findall(r"\b[A-Z]\w{3,}\b", text)) & declared
-    )
+    mentions = Counter(word for text in texts.values() for word in set(re.findall(r"\b[A-Z]\w{3,}\b", text)) & declared)
     ranked = sorted(mentions, key=lambda name: (-mentions[name], name))
     return [name for name in ranked if mentions[name] > 1][:most]
 
@@ -103,9 +99,7 @@ def quality_in(texts: Mapping[str, str], paths: Iterable[str], layers: int) -> Q
     total = sum(lines) or 1
     comments = sum(len(_COMMENT.findall(text)) for text in texts.values()) / total
     documents = sum(1 for path in paths if path.endswith((".md", ".rst", ".adoc")))
-    level = (
-        "high" if comments > 0.06 and documents >= 3 else "medium" if comments > 0.03 or documents else "low"
-    )
+    level = "high" if comments > 0.06 and documents >= 3 else "medium" if comments > 0.03 or documents else "low"
     small = 8 if median <= 200 else 6 if median <= 400 else 4
     return Quality(small, min(10, small + min(2, layers // 2)), level)
 
@@ -185,9 +179,7 @@ def analyse(material: Material) -> CodebaseAnalysis:
     languages = languages_by_files(material.paths)
     primary = languages[0] if languages else UNKNOWN
     sources = {path: text for path, text in material.texts.items() if language_of(path)}
-    main = {
-        path: text for path, text in sources.items() if language_of(path) == primary and not is_test(path)
-    }
+    main = {path: text for path, text in sources.items() if language_of(path) == primary and not is_test(path)}
     found = dependencies.dependencies_in(material.texts)
     frameworks = dependencies.frameworks_in(found)
     layers = layers_in(material.paths)
@@ -288,8 +280,6 @@ def _organization(tests: Sequence[str], paths: Sequence[str]) -> str:
     apart = [path for path in tests if path.split("/")[0].lower() in ("test", "tests", "spec", "specs")]
     if len(apart) * 2 < len(tests):
         return "adjacent"
-    of_sources = {
-        part for path in paths if not is_test(path) and language_of(path) for part in path.split("/")[:-1]
-    }
+    of_sources = {part for path in paths if not is_test(path) and language_of(path) for part in path.split("/")[:-1]}
     of_tests = {part for path in apart for part in path.split("/")[1:-1]}
     return "mirror" if len(of_tests & of_sources) > 2 else "separate"

@@ -15,9 +15,7 @@ _PYTHON: Final = re.compile(
 _PYTHON_ROOTS: Final = (".", "src", "app", "backend", "lib")
 _SCRIPT: Final = re.compile(r"""(?:\bfrom|\bimport|\brequire\(|\bimport\()\s*["']([^"'\n]+)["']""")
 _GO: Final = re.compile(r"""^[ \t]*(?:import[ \t]+)?(?:[\w.]+[ \t]+)?"([^"\n]+/[^"\n]+)"$""", re.M)
-_RUST: Final = re.compile(
-    r"^[ \t]*(?:pub(?:\([a-z]+\))?[ \t]+)?(?:mod[ \t]+(\w+);|use[ \t]+crate::([\w:]+))", re.M
-)
+_RUST: Final = re.compile(r"^[ \t]*(?:pub(?:\([a-z]+\))?[ \t]+)?(?:mod[ \t]+(\w+);|use[ \t]+crate::([\w:]+))", re.M)
 _TYPE: Final = re.compile(r"\b(?:class|interface|record|enum|struct)[ \t]+([A-Z]\w*)")
 _SPOKEN: Final = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*\"""", re.S)
 _CAPITAL: Final = re.compile(r"\b[A-Z]\w*")
@@ -42,9 +40,7 @@ class References:
         """The files that a file's imports and types lead to, in their order; None for what is not of this project."""
         text, language = self._texts.get(path, ""), language_of(path)
         if language == "Python":
-            found = (
-                _python(hit[1] or hit[3], hit[2] or "", path, self._texts) for hit in _PYTHON.finditer(text)
-            )
+            found = (_python(hit[1] or hit[3], hit[2] or "", path, self._texts) for hit in _PYTHON.finditer(text))
             around = [str(folder / "__init__.py") for folder in PurePosixPath(path).parents]
             return [*found, *(own for own in around if own in self._texts and own != path)]
         if language in _SCRIPTS:
@@ -113,9 +109,7 @@ def _python(module: str, names: str, path: str, texts: Collection[str]) -> str |
     # `from package import module`: the module is meant, where there is one.
     inner = [f"{stem}/{first[0]}" for stem in stems] if first else []
     found = next((hit for stem in (*inner, *stems) if (hit := _python_file(stem, texts))), None)
-    return found or (
-        None if dots else _ending(f"/{stem}.py", texts) or _ending(f"/{stem}/__init__.py", texts)
-    )
+    return found or (None if dots else _ending(f"/{stem}.py", texts) or _ending(f"/{stem}/__init__.py", texts))
 
 
 def _python_file(stem: str, texts: Collection[str]) -> str | None:
@@ -137,9 +131,7 @@ def _script(named: str, path: str, texts: Collection[str]) -> str | None:
         return None
     # TypeScript is imported under the name of the JavaScript it becomes.
     bases += [base.removesuffix(".js") for base in bases if base.endswith(".js")]
-    return next(
-        (f"{base}{end}" for base in bases for end in _SCRIPT_ENDINGS if f"{base}{end}" in texts), None
-    )
+    return next((f"{base}{end}" for base in bases for end in _SCRIPT_ENDINGS if f"{base}{end}" in texts), None)
 
 
 def _rust(mod: str, used: str, path: str, texts: Collection[str]) -> str | None:

@@ -133,17 +133,13 @@ def directory_tree(paths: Iterable[str], *, depth: int = 3, limit: int = 150) ->
         parts = PurePosixPath(path).parts[:-1][:depth]
         for length in range(len(parts) + 1):
             counts[parts[:length]] = counts.get(parts[:length], 0) + 1
-    lines = [
-        f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})" for parts, n in sorted(counts.items())
-    ]
+    lines = [f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})" for parts, n in sorted(counts.items())]
     shown = lines[:limit]
     return "\n".join([*shown, f"… {len(lines) - limit} more"] if len(lines) > limit else shown)
 
 
 def _excluded_directory(name: str) -> bool:
-    return name in EXCLUDED_DIRECTORIES or any(
-        fnmatchcase(name, pattern) for pattern in EXCLUDED_DIRECTORY_PATTERNS
-    )
+    return name in EXCLUDED_DIRECTORIES or any(fnmatchcase(name, pattern) for pattern in EXCLUDED_DIRECTORY_PATTERNS)
 
 
 def _is_marginal(path: str) -> bool:

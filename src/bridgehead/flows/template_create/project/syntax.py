@@ -186,9 +186,7 @@ def _tokens(root: Any, data: bytes) -> Iterator[Token]:
 
 def _kind_of_string(leaf: Any, parents: list[Any], data: bytes, *, importing: bool) -> Kind:
     called = next((node for node in reversed(parents) if node.type == "call_expression"), None)
-    if importing or (
-        called is not None and re.match(rb"(?:require|import)\b", data[called.start_byte :][:8])
-    ):
+    if importing or (called is not None and re.match(rb"(?:require|import)\b", data[called.start_byte :][:8])):
         return Kind.PATH
     # Python's docstrings; other strings may be compared with each other, so that all of them are spelled alike.
     return Kind.PROSE if len(parents) > 1 and parents[-2].type == "expression_statement" else Kind.STRING

@@ -39,11 +39,7 @@ class Seen(NamedTuple):
 def look_at(root: Path, leave_out: Iterable[Path] = ()) -> Seen:
     """List the project and read what the analysis needs; `leave_out` are directories of our own making."""
     ours = [_below(root, path) for path in leave_out]
-    sizes = {
-        path: size
-        for path, size in _sizes(root)
-        if not any(path.startswith(f"{own}/") for own in ours if own)
-    }
+    sizes = {path: size for path, size in _sizes(root) if not any(path.startswith(f"{own}/") for own in ours if own)}
     samples = choose_samples(sizes)
     wanted = [path for path in sizes if is_dependency_file(path) or path in BUILD_TOOLS]
     wanted = wanted[:MOST_DEPENDENCY_FILES]
@@ -121,9 +117,7 @@ def _listed_by_git(root: Path) -> list[str] | None:
     """What git tracks or would track below `root`; None where git does not answer."""
     options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
     words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    listed = run(
-        Command(("git", *options, "-C", str(root), *words)), timeout_seconds=_GIT_SECONDS, idle_seconds=None
-    )
+    listed = run(Command(("git", *options, "-C", str(root), *words)), timeout_seconds=_GIT_SECONDS, idle_seconds=None)
     if listed.exit_code != 0 or listed.stdout_truncated:
         return None
     return sorted({name for name in listed.text().split("\0") if name})

@@ -218,9 +218,7 @@ class GitSettings:
 
     def switched_off_drivers(self) -> tuple[str, ...]:
         """Return the settings that keep every configured filter from running (see command.py)."""
-        drivers = {
-            key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1
-        }
+        drivers = {key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1}
         return tuple(
             f"{driver}.{what}"
             for driver in sorted(drivers)

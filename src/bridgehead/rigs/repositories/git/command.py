@@ -156,9 +156,7 @@ class Git:
         asking where the user's hooks are.
         """
         always = _SETTINGS if hooks_path_shown else (_NO_HOOKS, *_SETTINGS)
-        configured = [
-            word for setting in (*always, *self.extra_settings, *settings) for word in ("-c", setting)
-        ]
+        configured = [word for setting in (*always, *self.extra_settings, *settings) for word in ("-c", setting)]
         environment = {**self.environment, **(variables or {})}
         if index is not None:
             environment["GIT_INDEX_FILE"] = index

@@ -110,9 +110,7 @@ class GitPosting(Posting):
         if hook is None:
             return message
         if is_tracked_hook(self._clone, hook):
-            self.warnings.append(
-                f"the hook {hook} was not run: it is a tracked file, which a remote can change"
-            )
+            self.warnings.append(f"the hook {hook} was not run: it is a tracked file, which a remote can change")
             return message
         file = self._clone.location.private_dir / "COMMIT_EDITMSG"
         write_atomic(file, message)
@@ -205,9 +203,7 @@ def run_hook(clone: Clone, hook: Path, message_file: Path, index: Path) -> str:
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise CommitFailed(f"the commit-msg hook cannot be run: {error.strerror}") from error
-        finished = _run(
-            ["/bin/sh", *command], clone.location.top_level, environment
-        )  # no #! line: git does the same
+        finished = _run(["/bin/sh", *command], clone.location.top_level, environment)  # no #! line: git does the same
     printed = finished.stdout.decode("utf-8", "replace")
     if finished.returncode != 0:
         raise CommitFailed(printed or f"the commit-msg hook ended with {finished.returncode}")
@@ -223,9 +219,7 @@ def tidy_message(text: str) -> str:
     return "\n".join(lines).rstrip("\n") + "\n" if any(lines) else ""
 
 
-def _run(
-    command: list[str], directory: Path, environment: dict[str, str]
-) -> subprocess.CompletedProcess[bytes]:
+def _run(command: list[str], directory: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     return run_child(
         command,
         cwd=directory,

@@ -26,9 +26,7 @@ def read_freezes(clone: Clone) -> dict[str, FreezeNote]:
     ).text.splitlines()
     notes: dict[str, FreezeNote] = {}
     # A commit is a note that is signed: its message is the note, its tree is empty.
-    for kind, size, blob, ref in (
-        line.split(" ") for line in sorted(lines, key=lambda line: _HERE not in line)
-    ):
+    for kind, size, blob, ref in (line.split(" ") for line in sorted(lines, key=lambda line: _HERE not in line)):
         thread = ref.rpartition("/")[2]
         if kind in ("blob", "commit") and int(size) <= _MAX_NOTE_BYTES:
             text = clone.git.read("cat-file", kind, blob).stdout.decode("utf-8", "replace")
@@ -77,9 +75,7 @@ def _written(clone: Clone, text: str, kind: str) -> str:
 
 def _signed(clone: Clone, note: str) -> str:
     tree = clone.git.write("mktree", stdin=b"").text.strip()
-    answer = clone.git.ask_signer(
-        *commit_tree_arguments(tree, (), sign=True), stdin=note.encode(), variables={}
-    )
+    answer = clone.git.ask_signer(*commit_tree_arguments(tree, (), sign=True), stdin=note.encode(), variables={})
     if answer.code != 0:
         raise SigningFailed(answer.stderr)
     return answer.text.strip()

@@ -106,9 +106,7 @@ class GitHistory(PendingHistory):
 
     def start(self) -> None:
         with SignalsHeld():
-            self._running = self._git.start(
-                *log_arguments(self._head), output_file=self._handle, settings=_SMALL_CACHE
-            )
+            self._running = self._git.start(*log_arguments(self._head), output_file=self._handle, settings=_SMALL_CACHE)
 
     def result(self) -> History:
         if self._running is None:
@@ -180,9 +178,7 @@ def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
     sizes = git.read("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)).text
     small = [line.split()[0] for line in sizes.splitlines() if _fits(line)]
     contents = (
-        dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout))
-        if small
-        else {}
+        dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout)) if small else {}
     )
     return {name: contents.get(name) for name in wanted}
 

@@ -108,8 +108,7 @@ def only_appends(commits: Iterable[CommitRecord]) -> bool:
         len(commit.parents) <= 1
         and commit.changes
         and all(
-            change.status == "A" and change.mode == REGULAR and envelope_at(change.path)
-            for change in commit.changes
+            change.status == "A" and change.mode == REGULAR and envelope_at(change.path) for change in commit.changes
         )
         for commit in commits
     )
@@ -140,9 +139,7 @@ def _stem(filename: str) -> str:
 def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> list[str]:
     index = clone.location.rebuild_index
     make_dir(index.parent)
-    index.with_name(index.name + ".lock").unlink(
-        missing_ok=True
-    )  # of a git that was killed; no other is at work
+    index.with_name(index.name + ".lock").unlink(missing_ok=True)  # of a git that was killed; no other is at work
     made: list[str] = []
     try:
         clone.git.write("read-tree", tip, index=str(index))

@@ -213,9 +213,7 @@ class GitRepository(WorkTree, Repository):
 
         return history.read_objects(self._clone.git, blobs)
 
-    def check_signatures(
-        self, commits: Sequence[str], allowed_signers: Path | None
-    ) -> dict[str, SignatureCheck]:
+    def check_signatures(self, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
         from bridgehead.rigs.repositories.git.signatures import check_signatures
 
         return check_signatures(self._clone, commits, allowed_signers)

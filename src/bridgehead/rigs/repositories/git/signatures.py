@@ -17,16 +17,13 @@ _FIELDS = 6
 _BAD = SignatureCheck(Signature.BAD)
 _SIGNATURE = re.compile(rb"\ngpgsig(?:-sha256)? ([^\n]*)")
 _KNOWN_FORMS = frozenset(
-    f"-----BEGIN {form}-----".encode()
-    for form in ("SSH SIGNATURE", "PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE")
+    f"-----BEGIN {form}-----".encode() for form in ("SSH SIGNATURE", "PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE")
 )
 _JUDGEMENTS = {"G": Signature.KNOWN, "B": Signature.BAD, "R": Signature.BAD}
 _GOOD = frozenset("GU")
 
 
-def check_signatures(
-    clone: Clone, commits: Sequence[str], allowed_signers: Path | None
-) -> dict[str, SignatureCheck]:
+def check_signatures(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
     """Return the judgement on every commit; one without a signature is simply unsigned."""
     checks = dict.fromkeys(commits, UNSIGNED)
     readable = []
@@ -66,9 +63,7 @@ def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -
 def _read_check(row: Sequence[str]) -> SignatureCheck:
     _, code, principal, fingerprint, primary, key = row
     names = tuple(dict.fromkeys(name for name in (fingerprint, primary, key) if name))
-    return SignatureCheck(
-        _JUDGEMENTS.get(code, Signature.STRANGER), _address(principal), names, holds=code in _GOOD
-    )
+    return SignatureCheck(_JUDGEMENTS.get(code, Signature.STRANGER), _address(principal), names, holds=code in _GOOD)
 
 
 def _address(signer: str) -> str | None:

@@ -76,11 +76,7 @@ class GitSurvey(Survey):
     @cached_property
     def _names(self) -> dict[str, list[str]]:
         threads = [self._thread] if self._thread else names_in(self._top_level)
-        found = (
-            (thread, names_in(f"{self._top_level}/{thread}"))
-            for thread in threads
-            if is_thread_directory(thread)
-        )
+        found = ((thread, names_in(f"{self._top_level}/{thread}")) for thread in threads if is_thread_directory(thread))
         return {thread: names for thread, names in found if names}
 
 
@@ -97,9 +93,7 @@ class WorkTreeState(NamedTuple):
 
 def parse_status(entries: list[str]) -> WorkTreeState:
     """Read the NUL-separated entries of one status."""
-    headers = dict(
-        entry[2:].split(" ", 1) for entry in takewhile(lambda entry: entry.startswith("# "), entries)
-    )
+    headers = dict(entry[2:].split(" ", 1) for entry in takewhile(lambda entry: entry.startswith("# "), entries))
     commit = headers.get("branch.oid", "(initial)")
     branch = headers.get("branch.head", "(detached)")
     ahead, behind = (int(count[1:]) for count in headers.get("branch.ab", "+0 -0").split())
@@ -134,6 +128,4 @@ def may_list(index_file: Path, path: str) -> bool:
     except OSError:
         return True
     whole = int.from_bytes(content[4:8], "big") in _WHOLE_NAMES
-    return not whole or any(
-        name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE)
-    )
+    return not whole or any(name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE))

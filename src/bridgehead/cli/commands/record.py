@@ -185,6 +185,8 @@ def _private(path: str, flags: int) -> int:
 
 
 def _checked(found: Inspection) -> str:
+    if found.note and not found.counts and not found.damage:
+        return escape_controls(f"{found.where}: {found.note}")
     state = "damaged" if found.damage else "whole"
     amounts = f": {_amounts(found.counts)}" if found.counts else ""
     lines = [f"{found.where} is {state}{amounts}", *found.damage, *([found.note] if found.note else [])]

@@ -94,7 +94,7 @@ def test_nothing_is_delivered_twice_and_nobody_hears_their_own_words(tmp_path: P
     address, state = f"127.0.0.1:{free_port()}", StateFolder(tmp_path / "bridge")
     state.prepare()
     url = f"ws://{address}/bridge/v1"
-    join = enrol(state, Enrolment("kitchen", {}, url, None), SystemClock())
+    join = enrol(state, Enrolment("kitchen", {}, url), SystemClock())
     hub, facts = started(home, "serve", "--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0")
     bridge_words = ("bridge", "--hub", facts["hub"], "--listen", address, "--state", str(state.path))
     bridges = [started(home, *bridge_words)[0]]

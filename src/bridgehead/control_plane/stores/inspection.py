@@ -30,6 +30,7 @@ from bridgehead.control_plane.stores.sqlite import (
     mark_of,
     note_damage,
     noted_damage,
+    primary_code,
     put_in_place,
 )
 from bridgehead.errors import UserError
@@ -93,7 +94,7 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
 
 def raise_unless_damaged(path: Path, error: sqlite3.Error) -> None:
     """A lock or a disk that fails says nothing about the record."""
-    if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in DAMAGED:
+    if hasattr(error, "sqlite_errorcode") and primary_code(error) not in DAMAGED:
         raise failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
 
 

@@ -117,7 +117,7 @@ class SqliteStore(SqlStore):
                 yield self._slot.connection
             except sqlite3.Error as error:
                 # The next statement may not touch the damaged page; what it wrote would be lost with the rest.
-                if _primary_code(error) == sqlite3.SQLITE_CORRUPT:
+                if primary_code(error) == sqlite3.SQLITE_CORRUPT:
                     note_damage(self._path, str(error))
                 raise
 
@@ -442,7 +442,7 @@ def _log_sum(content: bytes, before: tuple[int, int], order: str) -> tuple[int, 
 
 def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> StoreError:
     """Why a statement failed."""
-    match _primary_code(error):
+    match primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return RecordLocked(where, waited_seconds)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
@@ -461,8 +461,11 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether another connection holds the lock."""
-    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _primary_code(error: sqlite3.Error) -> int:
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's own code; a header that names a format nobody has written is damage, although SQLite has no code for it."""
+    if str(error) == "unsupported file format":
+        return sqlite3.SQLITE_CORRUPT
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

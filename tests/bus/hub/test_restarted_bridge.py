@@ -104,7 +104,7 @@ def test_nothing_is_delivered_twice_and_nobody_hears_their_own_words(tmp_path: P
             held = Conversation(member, join)
             ears = asyncio.create_task(held.listen_on_hub())
             for restart in range(2):
-                satellite = await Satellite.connect(join)
+                satellite = await Satellite.connect(join, reconnect=False)
                 listening = asyncio.create_task(held.listen(satellite))
                 await held.until_heard_more(satellite)
                 await held.speak(satellite, BURST)
@@ -113,7 +113,7 @@ def test_nothing_is_delivered_twice_and_nobody_hears_their_own_words(tmp_path: P
                 await listening
                 bridges[-1].communicate(timeout=60)
                 bridges.append((await asyncio.to_thread(started, home, *bridge_words))[0])
-            satellite = await Satellite.connect(join)
+            satellite = await Satellite.connect(join, reconnect=False)
             listening = asyncio.create_task(held.listen(satellite))
             await held.until_heard_more(satellite)
             await satellite.close()

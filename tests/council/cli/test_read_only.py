@@ -19,7 +19,7 @@ from bridgehead.council.calls import Call
 from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.claude import ClaudeCli
 from bridgehead.council.runtimes.cli import CliConnection
-from bridgehead.council.runtimes.codex import CodexCli
+from bridgehead.council.runtimes.codex import PROFILE, CodexCli
 from bridgehead.council.runtimes.exchange import RuntimeRequest
 from bridgehead.council.runtimes.gemini import GeminiCli
 from bridgehead.council.runtimes.machine import Probe
@@ -54,7 +54,11 @@ def told_by_claude(run: Command) -> bool:
 
 
 def told_by_codex(run: Command) -> bool:
-    return run.argv[run.argv.index("-s") + 1] == "read-only"
+    # A profile under which nothing is written; before there were profiles, the sandbox of that name.
+    filesystem = next((word for word in run.argv if word.startswith(f"permissions.{PROFILE}.filesystem=")), None)
+    if filesystem is None:
+        return run.argv[run.argv.index("-s") + 1] == "read-only"
+    return f'default_permissions="{PROFILE}"' in run.argv and "write" not in filesystem
 
 
 def told_by_gemini(run: Command) -> bool:

@@ -465,7 +465,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's own code; a header that names a format nobody has written is damage, although SQLite has no code for it."""
+    """SQLite's own code; a header that names a format nobody has written is damage, too."""
     if str(error) == "unsupported file format":
         return sqlite3.SQLITE_CORRUPT
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

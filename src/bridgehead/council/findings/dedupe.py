@@ -208,26 +208,25 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
     """The rest of the comparison, for candidates of one part: requirement, place, text."""
     if one.requirement_id and other.requirement_id and one.requirement_id != other.requirement_id:
         return False
-    if not scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES):  # the least, and quick to see
+    alike = scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES)
+    if not alike and weaknesses(one.told).isdisjoint(weaknesses(other.told)):  # the least, and quick to see
         return False
     relation = relate(one.references, other.references)
     if relation is Relation.DIFFERENT:
         return False
     if relation is Relation.SAME_LINES:
-        alike = scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES)
-        return alike or _have_one_weakness(one, other)
+        return alike or _cite_the_same_lines(one, other)
     threshold = ALIKE if one.names.isdisjoint(other.names) else ALIKE_BY_NAME
     return scores_above(one.wording, other.wording, threshold)
 
 
-def _have_one_weakness(one: Candidate, other: Candidate) -> bool:
-    """Whether both are about one kind of weakness at lines that overlap, whatever their words."""
-    overlap = any(
+def _cite_the_same_lines(one: Candidate, other: Candidate) -> bool:
+    """Whether both cite lines that overlap."""
+    return any(
         is_same_file(mine.path, theirs.path) and lines_apart(mine, theirs) == 0
         for mine in one.references
         for theirs in other.references
     )
-    return overlap and not weaknesses(one.told).isdisjoint(weaknesses(other.told))
 
 
 def by_severity_then_id(candidate: Candidate) -> tuple[object, ...]:

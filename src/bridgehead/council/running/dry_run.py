@@ -86,8 +86,7 @@ def _later_calls(seat: Seat, plan: CouncilPlan) -> int:
     domains = len(plan.task.domains)
     rounds = MAX_ROUNDS[plan.task.intensity]
     if plan.is_debate or seat.messaging:
-        messages = ROUNDS[plan.task.intensity] if seat.messaging else 0
-        return (messages + 1) * (domains + STANDING_AGENTS)
+        return (ROUNDS[plan.task.intensity] + 1) * (domains + STANDING_AGENTS)
     if len(seat.models) > 1:
         rounds = 1 if seat.debate_merged and rounds else 0
         return rounds * (2 * (domains + STANDING_AGENTS) + 1) + rounds

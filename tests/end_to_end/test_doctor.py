@@ -146,6 +146,7 @@ def test_a_home_that_is_a_file_is_diagnosed(user: Machine) -> None:
 
 # Nobody can say in one command how a system installs a program, or how a broken disk is mended.
 WITHOUT_A_COMMAND = {
+    "confinement.missing",
     "git.missing",
     "git.old",
     "node.missing",

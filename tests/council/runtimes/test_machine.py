@@ -10,7 +10,7 @@ import pytest
 
 from bridgehead.council.runtimes.exchange import HttpReply, HttpRequest, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine, http_get
-from bridgehead.council.runtimes.opencode import MAY_EDIT, READ_ONLY, OpencodeServer
+from bridgehead.council.runtimes.opencode import NO_TOOLS, OpencodeServer
 from bridgehead.council.runtimes.static import ANALYSERS
 
 
@@ -49,8 +49,11 @@ def test_a_key_follows_no_redirect_and_a_call_to_this_machine_no_proxy(
 
 @pytest.mark.parametrize("analyser", ANALYSERS, ids=lambda one: one.name)
 def test_a_file_name_is_no_option_of_an_analyser(analyser: Any, tmp_path: Path) -> None:
-    [command] = analyser.commands(["--config=evil.py", "-x.py", "a.py"], tmp_path, {})
-    assert list(command.argv)[-3:] == ["./--config=evil.py", "./-x.py", "./a.py"]
+    endings = (".py", ".js", ".go", ".sh", ".dockerfile", "/.github/workflows/a.yml")
+    wanted = [name for end in endings if analyser.wants(name := f"--config=evil{end}")]
+    [command] = analyser.commands(wanted, tmp_path, {})
+    assert wanted
+    assert list(command.argv)[-len(wanted) :] == [f"./{name}" for name in wanted]
 
 
 def server() -> OpencodeServer:
@@ -63,7 +66,7 @@ def asked(**fields: Any) -> HttpRequest:
 
 def test_an_opencode_server_is_told_what_an_inspection_may_not_do() -> None:
     rules = {rule["permission"]: rule["action"] for rule in asked().body["permission"]}
-    assert rules == READ_ONLY != MAY_EDIT
+    assert rules == NO_TOOLS
     assert asked().body["agent"] == "plan"
 
 

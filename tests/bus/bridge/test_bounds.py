@@ -138,7 +138,7 @@ def test_nobody_says_what_only_the_bridge_says() -> None:
 
 
 def sources(*enrolled: str) -> Sources:
-    return Sources("bridge", ("skills",), {"p2": "den"}, lambda: "x", lambda name: name in enrolled)
+    return Sources("bridge", ("skills",), {"p2": "den"}, lambda: "x", lambda name: name if name in enrolled else None)
 
 
 @pytest.mark.parametrize(

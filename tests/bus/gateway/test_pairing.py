@@ -15,6 +15,7 @@ from bridgehead.bus.access.enrolment import revoke
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.gateway import pairing
+from bridgehead.bus.gateway.gateway import BUSY
 from bridgehead.bus.gateway.pairing import PairingEndpoint, PairingRefused, pair, pairing_code
 from bridgehead.bus.interfaces import ApprovalRequest
 from bridgehead.bus.participants.record import Grant
@@ -257,11 +258,15 @@ def test_one_address_leaves_room_for_others(tmp_path: Path) -> None:
             waiting = [ClientConversation() for _ in range(pairing.WAITING_EACH)]
             for conversation in waiting:
                 await dial(Target(url), conversation)
+            endpoint = server.gateway.endpoints["pair"]
+            here, elsewhere = (
+                Request("GET", "/pair", {}, {"host": "127.0.0.1"}, address, False)
+                for address in ("127.0.0.1", "192.0.2.7")
+            )
+            assert endpoint.upgrade(here) == BUSY
+            assert isinstance(endpoint.upgrade(elsewhere), Upgrade)
             with pytest.raises(DialRefused):
                 await dial(Target(url), ClientConversation())
-            endpoint = server.gateway.endpoints["pair"]
-            elsewhere = Request("GET", "/pair", {}, {"host": "127.0.0.1"}, "192.0.2.7", False)
-            assert isinstance(endpoint.upgrade(elsewhere), Upgrade)
             for conversation in waiting:
                 conversation.peer.abort()
 

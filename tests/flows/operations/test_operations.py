@@ -137,6 +137,12 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_p
     assert flow_project.files() == {".agent-request.json", ".agent-response.json"}
     assert not (flow_project.root / ".bridgehead").exists()
 
+    given = flow_project.response_path.read_bytes()
+    flow_project.request_path.write_text(json.dumps({**request, "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c02"}))
+    with pytest.raises(AlreadyAnswered):  # an answer that was not taken yet is not replaced by the next
+        answer(flow_project, Reply(text="another"))
+    assert flow_project.response_path.read_bytes() == given
+
 
 @pytest.mark.parametrize(
     ("reply", "complaint"),

@@ -47,7 +47,7 @@ def recover(clone: Path) -> Recovered | None:
 def leftovers(clone: Path) -> list[str]:
     private = [path.name for path in (clone / ".git/bridgehead").iterdir()]
     hidden = [path.name for path in (clone / "demo-01").glob(".*")]
-    return sorted({*private, *hidden} - {"lock", "children", "COMMIT_EDITMSG", "envelopes.idx"})
+    return sorted({*private, *hidden} - {"lock", "children", "COMMIT_EDITMSG", "envelopes.idx", "fetched"})
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ class Fabric:
         """Take nothing more, and answer what was taken; other hubs have the work from now on."""
         if self._taking is None or self._client is None or self._client.is_closed:
             return
-        await self._taking.unsubscribe()
+        await self._taking.drain()  # what the server has sent us already is ours to answer
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while self._open:

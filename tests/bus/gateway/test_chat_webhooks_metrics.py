@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice
+from bridgehead.bus.gateway.chat import SESSION_S
+from bridgehead.bus.gateway.pending_answers import PendingAnswers
+from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion, Notice, Notices
+from bridgehead.bus.participants.participants import Register
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.errors import UserError
+from bridgehead.host.clock import SystemClock
 from bus.support.pages import enter, page, told
 from bus.support.running import run, until
 from bus.support.serving import Served, http, served_bus
@@ -312,6 +317,27 @@ def test_the_cookie_of_a_chat_is_worth_nothing_to_another_account(tmp_path: Path
                 await page(server, cookie)
 
     run(main())
+
+
+def test_a_login_of_the_chat_ends(tmp_path: Path) -> None:
+    class Later(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + timedelta(seconds=SESSION_S + 1)
+
+    async def main() -> None:
+        async with served_bus(tmp_path) as server:
+            cookie = await enter(server)
+            server.chat._clock = Later()
+            assert (await http(server.gateway_address, "GET", "/chat", Cookie=cookie))[0] == 401
+
+    run(main())
+
+
+def test_what_waits_is_not_looked_up_for_one_who_may_not_know() -> None:
+    sent: list[Notice] = []
+    nobody = cast(Register, {})
+    PendingAnswers(nobody, None, cast(Notices, object())).send_open_items("stranger", sent.append)
+    assert sent == []
 
 
 def test_nothing_of_a_chat_session_outlives_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from bridgehead.bus.access.credentials import Credential
 from bridgehead.bus.access.enrolment import revoke
+from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.gateway import pairing
@@ -75,6 +76,19 @@ def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -
                 assert (await satellite.ask("hi")).text == "You said: hi"
             with pytest.raises(PairingRefused, match="taken"):
                 await ask_to_join(server, Approver(), "den", "yes")
+
+    run(main())
+
+
+def test_a_bridge_that_names_another_key_than_it_showed_is_not_believed(tmp_path: Path) -> None:
+    async def main() -> None:
+        pending_answers = Approver()
+        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+            endpoint = server.gateway.endpoints["pair"]
+            assert isinstance(endpoint, PairingEndpoint)
+            endpoint.pin = Pin(key_sha256="0" * 64)
+            with pytest.raises(PairingRefused, match="another key"):
+                await ask_to_join(server, pending_answers, "den", "yes")
 
     run(main())
 
@@ -263,12 +277,11 @@ def test_one_address_leaves_room_for_others(tmp_path: Path) -> None:
                 Request("GET", "/pair", {}, {"host": "127.0.0.1"}, address, False)
                 for address in ("127.0.0.1", "192.0.2.7")
             )
-            assert endpoint.upgrade(here) == BUSY
-            assert isinstance(endpoint.upgrade(elsewhere), Upgrade)
-            with pytest.raises(DialRefused):
-                await dial(Target(url), ClientConversation())
+            answers = endpoint.upgrade(here), endpoint.upgrade(elsewhere)
             for conversation in waiting:
                 conversation.peer.abort()
+        assert answers[0] == BUSY
+        assert isinstance(answers[1], Upgrade)
 
     run(main())
 

@@ -249,7 +249,8 @@ def test_a_hub_that_is_restarted_answers_what_it_has_and_takes_nothing_more(tmp_
             leaving = hub_of(nats.url, tmp_path / "h1", agent=agent)
             hub = await leaving.__aenter__()
             asking = asyncio.create_task(satellite.ask("why"))
-            await until(lambda: agent.asked == ["why"])
+            await until(lambda: agent.asked == ["why"] or asking.done())
+            assert not asking.done(), asking.result()
             async with hub_of(nats.url, tmp_path / "h2", agent=other):
                 stopping = asyncio.create_task(leaving.__aexit__(None, None, None))
                 fabric: Any = hub.fabric_link._dialled

@@ -30,7 +30,6 @@ from bridgehead.bus.wire.topics import HANDLE, HANDLED
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
-    from nats.aio.subscription import Subscription
 
 QUEUE: Final = "hubs"
 
@@ -51,7 +50,7 @@ class Fabric:
         self._name = secrets.token_hex(8)
         self._open: list[tuple[str, object]] = []
         """Questions taken from bridges that have no end yet."""
-        self._taking: Subscription | None = None
+        self._taking: Any = None
         self._beating: asyncio.Task[None] | None = None
         self._subjects = Subjects(deployment)
         self._registry = registry

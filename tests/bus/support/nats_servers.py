@@ -28,27 +28,27 @@ class NatsServer:
         self._folder = folder
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_listened = False
 
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self._port}"
 
     async def start(self, *options: str) -> None:
+        """Returns when this very process listens: another one on a port that was free a moment ago is not believed."""
         store = options or ("-js", "-sd", str(self._folder))
-        self._process = subprocess.Popen(
-            [SERVER, "-a", "127.0.0.1", "-p", str(self._port), *store],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self._port)
-            except OSError:
-                assert self._process.poll() is None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for _ in range(1 if self._has_listened else 5):
+            words = [SERVER, "-a", "127.0.0.1", "-p", str(self._port), "--ports_file_dir", str(self._folder), *store]
+            self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            told = self._folder / f"{Path(SERVER).name}_{self._process.pid}.ports"
+            while not told.exists() and self._process.poll() is None:
                 await asyncio.sleep(0.02)
-            else:
-                writer.close()
+            if told.exists():
+                self._has_listened = True
                 return
+            self._port = self._port if self._has_listened else free_port()
+        raise AssertionError(f"nats-server does not start: {words}")
 
     def stop(self) -> None:
         if self._process is not None:

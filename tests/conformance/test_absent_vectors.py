@@ -33,7 +33,7 @@ def outcome(vectors: Path, *chosen: str) -> tuple[int, str]:
             *(chosen or SUITE),
         ],
         cwd=REPOSITORY,
-        env={**os.environ, "BRIDGEHEAD_VECTORS": str(vectors)},
+        env={**os.environ, "BRIDGEHEAD_VECTORS": str(vectors), "PYTEST_ADDOPTS": ""},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

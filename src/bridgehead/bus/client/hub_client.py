@@ -15,6 +15,8 @@ from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import Session, context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, PROBE, SPEAK, UNDELIVERED
 
+PROBES = 4
+
 
 class HubClient:
     """One connection to a hub."""
@@ -93,15 +95,17 @@ class HubClient:
     async def undelivered(self, wait_s: float = 5.0) -> str | None:
         """Why the message that was just sent did not reach its participant; None if nobody says so.
 
-        The hub keeps the order: what a bridge on it has to say about the message comes before a word sent after it.
+        The hub keeps the order of what it is sent, and a bridge in its process answers within a few turns of the loop:
+        after as many words of ours have come back one after the other, whoever has something to say has said it.
         """
-        probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-cli"})
-        await self.send(probe)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while (message := await self.receive()) != probe:
-                    if message.type == UNDELIVERED:
-                        return str(message.data.get("reason"))
+                for _ in range(PROBES):
+                    probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-cli"})
+                    await self.send(probe)
+                    while (message := await self.receive()) != probe:
+                        if message.type == UNDELIVERED:
+                            return str(message.data.get("reason"))
         return None
 
     async def close(self) -> None:

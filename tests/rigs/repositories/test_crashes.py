@@ -277,3 +277,64 @@ def test_a_history_on_its_way_stopped_at_any_step_leaves_no_git(clone, world):
 
     steps = list(stopped_at_every_step(read, *FOLLOWED, history.__file__))
     assert len(steps) > 50
+
+
+def test_a_posting_killed_before_the_index_knew_its_times_can_be_made_again_elsewhere(world, clone, other_clone):
+    world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01", body="theirs\n")})
+    (clone / "demo-01").mkdir()
+    repository = GitRepository(clone)
+    with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting:
+        posting.land("ACK: demo-01/ACK.md")
+    blob = world.git("rev-parse", "HEAD:demo-01/ACK.md", at=clone).strip()
+    world.git("update-index", "--force-remove", "demo-01/ACK.md", at=clone)
+    world.git("update-index", "--add", "--cacheinfo", f"100644,{blob},demo-01/ACK.md", at=clone)
+
+    with repository.lock():
+        rebuilt = repository.rebuild(repository.fetch(WIRE))
+
+    assert [one.path for one in rebuilt or ()] == ["demo-01/ACK-2.md"]
+    assert world.porcelain(clone) == []
+
+
+@pytest.mark.parametrize("written", ["theirs", "empty", "nothing"])
+def test_a_git_killed_while_it_wrote_the_files_of_a_rebuild_is_undone(world, clone, other_clone, written):
+    theirs = envelope("demo-01", body="theirs\n")
+    world.commit(other_clone, {"demo-01/ACK.md": theirs, "demo-01/STATE.md": theirs})
+    (clone / "demo-01").mkdir()
+    repository = GitRepository(clone)
+    with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting:
+        old = posting.land("ACK: demo-01/ACK.md")
+    index = (clone / ".git/index").read_bytes()
+    with repository.lock():
+        repository.rebuild(repository.fetch(WIRE))
+    new = world.head(clone)
+    # As the kill leaves it: branch and index as before, some files already as they should become.
+    world.git("update-ref", "HEAD", old, at=clone)
+    (clone / ".git/index").write_bytes(index)
+    (clone / ".git/bridgehead/rebuild.json").write_text(f'{{"old": "{old}", "new": "{new}"}}')
+    if written == "nothing":
+        (clone / "demo-01/ACK.md").unlink()
+    elif written == "empty":
+        (clone / "demo-01/ACK.md").write_bytes(b"")
+
+    recover(clone)
+
+    assert world.porcelain(clone) == []
+    assert (clone / "demo-01/ACK.md").read_bytes() == b"ours\n"
+    with repository.lock():
+        assert repository.rebuild(repository.fetch(WIRE))
+    assert world.porcelain(clone) == []
+
+
+def test_words_written_into_a_file_of_a_killed_rebuild_stay(world, clone, other_clone):
+    world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01", body="theirs\n")})
+    (clone / "demo-01").mkdir()
+    repository = GitRepository(clone)
+    with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting:
+        old = posting.land("ACK: demo-01/ACK.md")
+    with repository.lock():
+        new = repository.fetch(WIRE)
+    (clone / ".git/bridgehead/rebuild.json").write_text(f'{{"old": "{old}", "new": "{new}"}}')
+    (clone / "demo-01/ACK.md").write_text("my words\n")
+    recover(clone)
+    assert (clone / "demo-01/ACK.md").read_text() == "my words\n"

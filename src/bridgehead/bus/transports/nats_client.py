@@ -109,6 +109,10 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
         reported = True  # what was never there is not lost
         await close_nats(client)
         cause = next((one for one in reversed(noted) if str(one)), error)
+        # Its last word may be lost with the connection; that it asks who we are was its first.
+        nothing_shown = access.credentials is None and "@" not in url
+        if nothing_shown and client._server_info.get("auth_required"):
+            raise HubRefused(without_credentials(url), "it asks for credentials, and none are configured") from error
         if "authorization" in str(cause).lower():
             raise HubRefused(without_credentials(url), str(cause)) from error
         raise NatsUnreachable(without_credentials(url), str(cause) or "it does not answer") from error

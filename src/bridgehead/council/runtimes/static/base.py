@@ -89,7 +89,7 @@ class Analyser(ABC):
 
     def messages(self, printed: Any) -> Iterator[Message]:
         """The same of an analyser that prints JSON."""
-        raise NotImplementedError
+        raise UnreadableAnswer(f"{self.name} prints no JSON")
 
     def digest(self) -> str:
         """What an answer depends on besides the file: the program, what it is told, and how it is read."""

@@ -11,11 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.errors import LockTimeout
+from bridgehead.errors import FileError, LockTimeout
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import translated
+from bridgehead.host.files import read_bounded
 from bridgehead.host.locks import FileLock, read_holder
+from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
 from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 
@@ -76,6 +78,14 @@ class Clone:
     def blob_id(self, content: bytes) -> str:
         """Return the id git gives this content."""
         return self._hash(b"blob %d\0" % len(content) + content).hexdigest()
+
+    def blob_on_disk(self, path: str) -> str | None:
+        """Return the id of the file at this path of the work tree; None where no file is, or none we read."""
+        try:
+            content = read_bounded(self.location.top_level / path, MAX_FILE_BYTES, root=self.location.top_level)
+        except FileError:
+            return None
+        return self.blob_id(content)
 
     @cached_property
     def _hash(self) -> Callable[[bytes], hashlib._Hash]:

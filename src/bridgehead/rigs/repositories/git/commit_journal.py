@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.host.directories import make_dir
-from bridgehead.host.file_errors import FileMissing, IsSymlink, NotDirectory, translated
+from bridgehead.host.file_errors import FileMissing, translated
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed
@@ -95,15 +95,15 @@ def refresh(clone: Clone, path: str) -> None:
 
 
 def _finish(clone: Clone, entry: JournalEntry) -> None:
-    if _blob_in_index(clone, entry.path) is None and _blob_on_disk(clone, entry.path) == entry.blob:
+    if _blob_in_index(clone, entry.path) is None and clone.blob_on_disk(entry.path) == entry.blob:
         stage(clone, entry.path, entry.blob)
-        refresh(clone, entry.path)
+    refresh(clone, entry.path)
 
 
 def _take_back(clone: Clone, entry: JournalEntry) -> None:
     if _blob_in_index(clone, entry.path) == entry.blob:
         require_success("update-index", clone.write_index("update-index", "--force-remove", "--", entry.path))
-    if _blob_on_disk(clone, entry.path) != entry.blob:
+    if clone.blob_on_disk(entry.path) != entry.blob:
         return  # never written, or somebody has edited it since: theirs
     target = clone.location.top_level / entry.path
     if entry.had_draft:
@@ -131,14 +131,6 @@ def _blob_in_head(clone: Clone, path: str) -> str | None:
 def _blob_in_index(clone: Clone, path: str) -> str | None:
     entries = clone.git.read("ls-files", "--stage", "-z", "--", path).fields
     return entries[0].split(" ")[1] if len(entries) == 1 else None
-
-
-def _blob_on_disk(clone: Clone, path: str) -> str | None:
-    try:
-        content = read_bounded(clone.location.top_level / path, MAX_FILE_BYTES, root=clone.location.top_level)
-    except (FileMissing, IsSymlink, NotDirectory):
-        return None
-    return clone.blob_id(content)
 
 
 def _adding_commit(clone: Clone, path: str) -> str:

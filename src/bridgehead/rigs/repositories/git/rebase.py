@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -195,6 +196,7 @@ def _settle(clone: Clone, old: str, new: str) -> str:
     """Make index and work tree follow HEAD, wherever it is, and return that."""
     head = clone.git.read("rev-parse", "--verify", "HEAD").text.strip()
     if head == old:
+        _undo_half_a_switch(clone, old, new)
         _switch(clone, new, old)
     clone.location.rebuild_journal.unlink(missing_ok=True)
     return head
@@ -202,4 +204,26 @@ def _settle(clone: Clone, old: str, new: str) -> str:
 
 def _switch(clone: Clone, before: str, after: str) -> None:
     """Take index and work tree from one commit to the other; what the user has changed stays or stops it."""
-    require_success("read-tree", clone.write_index("read-tree", "-m", "-u", before, after))
+    command = ("read-tree", "-m", "-u", before, after)
+    answer = clone.write_index(*command)
+    if answer.code != 0:  # it goes by the times in the index, which a killed posting or a copied clone lacks
+        clone.write_index("update-index", "-q", "--refresh")
+        answer = clone.write_index(*command)
+    require_success("read-tree", answer)
+
+
+def _undo_half_a_switch(clone: Clone, old: str, new: str) -> None:
+    """Put back what a git that was killed on the way to `new` wrote before the index; an edited file stays."""
+    entries = (entry.partition("\t") for entry in clone.git.read("ls-files", "--stage", "-z").fields)
+    indexed = {path: described.split(" ")[1] for described, _, path in entries}
+    lost = []
+    for path, file in set(committed_files(clone.git, new).items()) - set(committed_files(clone.git, old).items()):
+        place, found = clone.location.top_level / path, clone.blob_on_disk(path)
+        if found == indexed.get(path) or (found is None and os.path.lexists(place)):
+            continue
+        if found in (None, file.blob, clone.blob_id(b"")):
+            place.unlink(missing_ok=True)
+            if path in indexed:
+                lost.append(path)
+    if lost:
+        clone.write_index("checkout-index", "--force", "--", *lost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from contextlib import suppress
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
-from bridgehead.host.files import opened_regular, write_atomic
+from bridgehead.host.files import write_atomic
 from bridgehead.rigs.repositories.errors import (
     DetachedHead,
     FetchFailed,
@@ -30,7 +29,6 @@ from bridgehead.rigs.repositories.records import Head, InTheWay, PathChange, Pus
 _FETCHED = "fetched"  # an empty file; its time is that of the last fetch
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
-MAX_LEFTOVER_BYTES = 16 * 1024 * 1024
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
 _BRANCHES = "refs/heads/"
 _HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
@@ -193,14 +191,8 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
 
 
 def _was_left_by_a_pull(clone: Clone, change: PathChange) -> bool:
-    """Whether a file is in the way that holds exactly what arrives: an earlier pull was cut off behind writing it."""
-    place = clone.location.top_level / change.path
-    try:
-        with opened_regular(place, root=clone.location.top_level) as handle:
-            small = os.fstat(handle).st_size <= MAX_LEFTOVER_BYTES
-            return small and clone.blob_id(os.read(handle, MAX_LEFTOVER_BYTES + 1)) == change.blob
-    except (FileError, OSError):
-        return False
+    """Whether the file in the way is what arrives, or empty: an earlier pull was cut off while it wrote it."""
+    return clone.blob_on_disk(change.path) in (change.blob, clone.blob_id(b""))
 
 
 def _blocker(clone: Clone, path: str) -> str | None:

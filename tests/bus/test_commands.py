@@ -56,7 +56,10 @@ def test_the_guide_does_what_it_shows(tmp_path: Path) -> None:
     home = machine(tmp_path)
     with serving(home, "--assistant", "scripted") as (facts, places):
         port = places["BRIDGEHEAD_BUS_LISTEN"].rpartition(":")[2]
-        local = [type(step)(step.command.replace(":8182/hook", f":{port}/hook"), step.expected) for step in commands]
+        local = [
+            type(step)(step.command.replace("//127.0.0.1:8182", f"//127.0.0.1:{port}"), step.expected)
+            for step in commands
+        ]
         results = run(local, home.project, {**environment(home.home, SCRIPTS), **places})
     assert facts["gateway"] == f"ws://127.0.0.1:{port}/bridge/v1"
     for step, result in zip(local, results, strict=True):

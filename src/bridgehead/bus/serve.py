@@ -23,6 +23,7 @@ from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.gateway.chat import CHAT_PREFIX, ChatEndpoint
+from bridgehead.bus.gateway.completions import CompletionsEndpoint
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
 from bridgehead.bus.gateway.metrics import MetricsEndpoint
 from bridgehead.bus.gateway.pairing import PairingEndpoint
@@ -36,7 +37,7 @@ from bridgehead.bus.gateway.status import (
     participants_listed,
 )
 from bridgehead.bus.gateway.status_site import StatusSite
-from bridgehead.bus.gateway.webhooks import WebhookEndpoint
+from bridgehead.bus.gateway.webhooks import HttpCalls, WebhookEndpoint
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
@@ -263,9 +264,13 @@ class BusServer:
             lang=serving.assistant_lang,
             clock=services.clock,
         )
+        calls = HttpCalls(self.gateway, clock=services.clock)
         self.gateway.endpoints |= {
             "chat": self.chat,
-            "hook": WebhookEndpoint(self.gateway, wait_s=serving.hook_wait_s, clock=services.clock),
+            "hook": WebhookEndpoint(calls, wait_s=serving.hook_wait_s),
+            "v1": CompletionsEndpoint(
+                calls, wait_s=max(serving.hook_wait_s, serving.assistant_timeout_s), clock=services.clock
+            ),
             "metrics": MetricsEndpoint(self.relay, self.hub),
         }
         address = Address.parse(serving.listen)

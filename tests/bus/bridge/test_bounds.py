@@ -9,7 +9,7 @@ import pytest
 from bridgehead.bus.actions import Close, CloseCode, Delivery, Left
 from bridgehead.bus.bridge.echoes import EchoTable
 from bridgehead.bus.participants.limits import Backlog, TokenBucket, is_deeper_than
-from bridgehead.bus.participants.managed_sessions import MAX_SESSION_BYTES, ManagedSessions
+from bridgehead.bus.participants.participants import MAX_SESSION_BYTES, ManagedSessions
 from bridgehead.bus.participants.record import parse_record
 from bridgehead.bus.participants.sources import Sources
 from bridgehead.bus.wire.message import Message

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bridgehead.bus.actions import Delivery
-from bridgehead.bus.gateway.webhooks import WebhookParticipant, _read_text, _WebhookCall
+from bridgehead.bus.gateway.webhooks import HttpCall, HttpParticipant, _read_text
 from bridgehead.bus.sockets.base import Answer, Request
 from bridgehead.bus.wire.message import Message, encode
 
@@ -26,7 +26,7 @@ def test_a_body_that_cannot_be_read_is_the_clients_mistake(body: bytes) -> None:
 
 def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -> None:
     async def main() -> None:
-        participant, call = WebhookParticipant(), _WebhookCall()
+        participant, call = HttpParticipant(), HttpCall()
         participant.waiting["u1"] = call
         for odd in ([], {}, 5, ""):
             said = Message("ovos.utterance.speak", {"utterance": "hm"}, {"utterance_id": odd})
@@ -38,8 +38,8 @@ def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -
 
 def test_words_without_an_id_stay_in_their_channel() -> None:
     async def main() -> None:
-        participant = WebhookParticipant()
-        calls = {name: _WebhookCall(channel) for name, channel in (("u1", "one"), ("u2", "two"), ("u3", None))}
+        participant = HttpParticipant()
+        calls = {name: HttpCall(channel) for name, channel in (("u1", "one"), ("u2", "two"), ("u3", None))}
         participant.waiting |= calls
         for session in ("two", "the-managed-session", "one"):
             context = {"session": {"session_id": session}}

@@ -11,8 +11,7 @@ import msgspec
 
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.limits import frame_may_be_deep, is_deeper_than
-from bridgehead.bus.participants.managed_sessions import ManagedSessions
-from bridgehead.bus.participants.participants import Participant, Terms
+from bridgehead.bus.participants.participants import ManagedSessions, Participant, Terms
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.participants.sources import Sources
 from bridgehead.bus.wire.message import (

@@ -32,8 +32,8 @@ from bridgehead.bus.bridge.echoes import Echo, EchoTable, HubNames, RestartEchoe
 from bridgehead.bus.bridge.registrations import Registrations
 from bridgehead.bus.bridge.routing import Match, Offer, Router
 from bridgehead.bus.bridge.settings import BridgeSettings
-from bridgehead.bus.participants.managed_sessions import ManagedSessions
 from bridgehead.bus.participants.participants import (
+    ManagedSessions,
     Participant,
     Register,
     RememberedState,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import msgspec
@@ -37,14 +38,75 @@ _REFUSED_STATUS: Final = {
 }
 
 
+class HttpCalls:
+    """Questions that programs put over HTTP, each for the participant whose token it shows."""
+
+    def __init__(self, gateway: Gateway, *, clock: Clock | None = None) -> None:
+        self._gateway = gateway
+        self._clock = clock or SystemClock()
+        self._participants: dict[str, HttpParticipant] = {}
+
+    def caller(self, request: Request, expected: str | None = None) -> ParticipantRecord | Answer:
+        """Whose token it is; a refusal for a stranger, and for everybody who is not managed."""
+        token = bearer_token(request.headers.get("authorization"))
+        self._gateway.reload()
+        record = self._gateway.directory.by_token(token, self._clock.now()) if token else None
+        if record is None or (expected is not None and record.id != expected):
+            return self._gateway.turn_away(request.address)
+        if record.mode != "manage":
+            return Answer(403, b"this is for participants in managing mode\n")
+        return record
+
+    async def put(
+        self, record: ParticipantRecord, asked: dict[str, Any], call: HttpCall, wait_s: float
+    ) -> AsyncGenerator[str, None]:
+        """Put a question and yield what is spoken, as it is spoken; `call` knows in the end how it went."""
+        participant = self._participants.setdefault(record.id, HttpParticipant())
+        if len(participant.waiting) >= MAX_WAITING:
+            call.refusal = {"code": "too_many_questions"}
+            return
+        utterance_id = secrets.token_hex(8)
+        participant.waiting[utterance_id] = call
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
+        try:
+            if (error := await self._enter(record, participant)) is not None:
+                call.refusal = {"code": "hub_down", "message": error.message}
+                return
+            body = {**asked, "utterance_id": utterance_id}
+            self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
+            while (said := await asyncio.wait_for(call.heard.get(), deadline - loop.time())) is not None:
+                yield said
+        except TimeoutError:
+            pass
+        except TooManyParticipants as full:
+            call.refusal = {"code": "hub_down", "message": full.message}
+        finally:
+            del participant.waiting[utterance_id]
+            if not participant.waiting:
+                self._leave(record.id, participant)
+
+    async def _enter(self, record: ParticipantRecord, participant: HttpParticipant) -> BridgeheadError | None:
+        if not participant.joined and participant.entering is None:
+            participant.entering = self._gateway.relay.join(record, participant)
+        if participant.entering is None:
+            return None
+        error, participant.entering = await participant.entering, None
+        return error
+
+    def _leave(self, participant_id: str, participant: HttpParticipant) -> None:
+        self._participants.pop(participant_id, None)
+        if participant.joined:
+            participant.joined = False
+            self._gateway.relay.leave(participant_id, participant)
+
+
 class WebhookEndpoint:
     """`POST /hook/<participant>` with its bearer token."""
 
-    def __init__(self, gateway: Gateway, *, wait_s: float = WAIT_S, clock: Clock | None = None) -> None:
-        self._gateway = gateway
+    def __init__(self, calls: HttpCalls, *, wait_s: float = WAIT_S) -> None:
+        self._calls = calls
         self._wait_s = wait_s
-        self._clock = clock or SystemClock()
-        self._participants: dict[str, WebhookParticipant] = {}
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         return NOT_FOUND
@@ -52,67 +114,26 @@ class WebhookEndpoint:
     async def respond(self, request: Request) -> Answer:
         if request.method != "POST":
             return Answer(405, b"post a text here\n", headers=(("Allow", "POST"),))
-        record = self._authenticate(request)
+        record = self._calls.caller(request, request.path.removeprefix("/hook/"))
         if isinstance(record, Answer):
             return record
-        if record.mode != "manage":
-            return Answer(403, b"webhooks are for participants in managing mode\n")
         asked = _read_text(request)
         if isinstance(asked, Answer):
             return asked
         wait_s = _wait(request, self._wait_s)
         if wait_s is None:
             return Answer(400, b"wait_s must be a number of seconds up to 300\n")
-        return await self._ask(record, asked, wait_s, plain=_wants_plain(request))
-
-    def _authenticate(self, request: Request) -> ParticipantRecord | Answer:
-        token = bearer_token(request.headers.get("authorization"))
-        self._gateway.reload()
-        record = self._gateway.directory.by_token(token, self._clock.now()) if token else None
-        if record is None or record.id != request.path.removeprefix("/hook/"):
-            return self._gateway.turn_away(request.address)
-        return record
-
-    async def _ask(self, record: ParticipantRecord, asked: dict[str, Any], wait_s: float, *, plain: bool) -> Answer:
-        participant = self._participants.setdefault(record.id, WebhookParticipant())
-        if len(participant.waiting) >= MAX_WAITING:
-            return Answer(429, b"too many requests are waiting\n")
-        call = _WebhookCall(asked.get("channel"))
-        utterance_id = secrets.token_hex(8)
-        participant.waiting[utterance_id] = call
-        try:
-            if not participant.joined and participant.entering is None:
-                participant.entering = self._gateway.relay.join(record, participant)
-            if participant.entering is not None:
-                error, participant.entering = await participant.entering, None
-                if error is not None:
-                    return Answer(503, f"{error.message}\n".encode())
-            body = {**asked, "utterance_id": utterance_id}
-            self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
-            async with asyncio.timeout(wait_s):
-                await call.over.wait()
-        except TimeoutError:
+        call = HttpCall(asked.get("channel"))
+        async for _said in self._calls.put(record, asked, call, wait_s):
             pass
-        except TooManyParticipants as full:
-            return Answer(503, f"{full.message}\n".encode())
-        finally:
-            del participant.waiting[utterance_id]
-            if not participant.waiting:
-                self._leave(record.id, participant)
-        return _answer(call, plain=plain)
-
-    def _leave(self, participant_id: str, participant: WebhookParticipant) -> None:
-        self._participants.pop(participant_id, None)
-        if participant.joined:
-            participant.joined = False
-            self._gateway.relay.leave(participant_id, participant)
+        return _answer(call, plain=_wants_plain(request))
 
 
-class WebhookParticipant:
-    """The connection of one webhook participant: there while at least one request waits."""
+class HttpParticipant:
+    """The connection of a participant that asks over HTTP: there while at least one request waits."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, _WebhookCall] = {}
+        self.waiting: dict[str, HttpCall] = {}
         self.entering: asyncio.Task[BridgeheadError | None] | None = None
         self.joined = False
 
@@ -132,11 +153,12 @@ class WebhookParticipant:
         if delivery.topic == SPEAK:
             data = message["data"]
             call.speak.append({"utterance": str(data.get("utterance", "")), "lang": data.get("lang")})
+            call.heard.put_nowait(call.speak[-1]["utterance"])
         else:
             call.handled = True
-            call.over.set()
+            call.heard.put_nowait(None)
 
-    def _longest(self, session: str) -> _WebhookCall | None:
+    def _longest(self, session: str) -> HttpCall | None:
         """Who has waited longest in this session: that of a channel is called as the channel is."""
         channels = {call.channel for call in self.waiting.values()}
         wanted = session if session in channels else None
@@ -148,16 +170,16 @@ class WebhookParticipant:
         call = self.waiting.get(str(details.get("utterance_id", newest)))
         if call is not None:
             call.refusal = {"code": code, **details}
-            call.over.set()
+            call.heard.put_nowait(None)
 
     def close(self, code: CloseCode) -> None:
         self.joined = False
         for call in self.waiting.values():
             call.refusal = call.refusal or {"code": code.reason}
-            call.over.set()
+            call.heard.put_nowait(None)
 
 
-class _WebhookCall:
+class HttpCall:
     """One request that waits for its end marker."""
 
     def __init__(self, channel: str | None = None) -> None:
@@ -165,7 +187,13 @@ class _WebhookCall:
         self.speak: list[dict[str, Any]] = []
         self.handled = False
         self.refusal: dict[str, Any] | None = None
-        self.over = asyncio.Event()
+        self.heard: asyncio.Queue[str | None] = asyncio.Queue()
+        """What is spoken, as it comes; None is the end."""
+
+    @property
+    def status(self) -> int:
+        """What the request is answered with."""
+        return 200 if self.refusal is None else _REFUSED_STATUS.get(str(self.refusal["code"]), 400)
 
 
 def _read_text(request: Request) -> dict[str, Any] | Answer:
@@ -206,11 +234,10 @@ def _wants_plain(request: Request) -> bool:
     return request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip() == "text/plain"
 
 
-def _answer(call: _WebhookCall, *, plain: bool) -> Answer:
+def _answer(call: HttpCall, *, plain: bool) -> Answer:
     if call.refusal is not None:
-        status = _REFUSED_STATUS.get(str(call.refusal["code"]), 400)
         body = msgspec.json.encode({"schema_version": SCHEMA_VERSION, "error": call.refusal})
-        return Answer(status, body, "application/json")
+        return Answer(call.status, body, "application/json")
     if plain:
         lines = "".join(f"{said['utterance']}\n" for said in call.speak)
         return Answer(200, lines.encode())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -145,6 +145,8 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
+    stream: AsyncGenerator[bytes, None] | None = None
+    """What follows the body piece by piece; the response then ends with the connection."""
 
 
 class Upgrade(msgspec.Struct, frozen=True):

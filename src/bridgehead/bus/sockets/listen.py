@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -56,6 +57,7 @@ _PHRASES: Final = {
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
+    504: "Gateway Timeout",
 }
 
 
@@ -228,8 +230,19 @@ class HttpConnection(asyncio.Protocol):
         except Exception:  # the listener outlives one bad request
             _log.exception("a request to %s failed", request.path)
             answer = Answer(500, b"internal error\n")
-        if not self._transport.is_closing():
+        if answer.stream is not None:
+            await self._send_pieces(answer, answer.stream)
+        elif not self._transport.is_closing():
             self._answer(answer)
+
+    async def _send_pieces(self, answer: Answer, stream: AsyncGenerator[bytes, None]) -> None:
+        self._transport.write(_response(answer))
+        async with aclosing(stream):
+            async for piece in stream:
+                if self._transport.is_closing():
+                    break
+                self._transport.write(piece)
+        self._transport.close()
 
     def _answer(self, answer: Answer) -> None:
         self._transport.write(_response(answer))
@@ -281,7 +294,7 @@ def _wants_websocket(request: Request) -> bool:
 def _response(answer: Answer) -> bytes:
     headers = [
         ("Content-Type", answer.content_type),
-        ("Content-Length", str(len(answer.body))),
+        *([("Content-Length", str(len(answer.body)))] if answer.stream is None else ()),
         ("Connection", "close"),
         *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
         *answer.headers,

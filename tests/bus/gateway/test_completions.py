@@ -1,0 +1,152 @@
+"""The OpenAI-compatible door, used with the official client over real sockets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.gateway.completions import read_completion
+from bus.support.running import run, until
+from bus.support.serving import Served, http, served_bus
+
+
+def client_of(server: Served, token: str | None) -> openai.AsyncOpenAI:
+    url = f"http://{server.gateway_address}/v1"
+    return openai.AsyncOpenAI(base_url=url, api_key=token or "none", max_retries=0)
+
+
+def said(*texts: str) -> list[Any]:
+    """A conversation as its client keeps it: what was asked and answered in turn."""
+    return [{"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)]
+
+
+def test_the_official_client_asks_and_is_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
+            token = server.enrol("webui", token=True, mode="manage", role="opaque").token
+            async with client_of(server, token) as client:
+                models = [model.id async for model in client.models.list()]
+                assert models == ["assistant"]
+                assert (await client.models.retrieve("assistant")).owned_by == "bridgehead"
+                answer = await client.chat.completions.create(model="assistant", messages=said("what time is it"))
+                choice = answer.choices[0]
+                assert (choice.message.content, choice.finish_reason) == ("You said: what time is it", "stop")
+            await until(lambda: not list(server.relay.connected))
+
+    run(main())
+
+
+def test_an_answer_comes_in_pieces_where_they_are_asked_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            async with client_of(server, token) as client:
+                stream = await client.chat.completions.create(
+                    model="assistant", messages=said("hello"), stream=True, stream_options={"include_usage": True}
+                )
+                pieces = [piece async for piece in stream]
+            words = "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+            assert words == "You said: hello"
+            assert [piece.choices[0].finish_reason for piece in pieces if piece.choices][-1] == "stop"
+            assert pieces[-1].usage is not None
+
+    run(main())
+
+
+def test_each_conversation_has_a_session_of_its_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = ScriptedAgent()
+        async with served_bus(tmp_path, agent=agent) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            async with client_of(server, token) as client:
+                ask = client.chat.completions.create
+                await ask(model="assistant", messages=said("my name is Ada"))
+                await ask(model="assistant", messages=said("my name is Ada", "You said: my name is Ada", "who am I"))
+                await ask(model="assistant", messages=said("who are you"))
+                await ask(model="assistant", messages=said("my name is Ada"), user="another")
+        sessions = [question.session_id for question in agent.asked]
+        assert sessions[0] == sessions[1]
+        assert len(set(sessions)) == 3
+        assert "my name is Ada" in agent.asked[1].prompt
+        assert "my name is Ada" not in agent.asked[2].prompt
+
+    run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_bus_on_which_nobody_answers_is_an_error_the_client_knows(tmp_path: Path, stream: bool) -> None:
+    async def main() -> None:
+        options = {"hook_wait_s": 0.05, "assistant_timeout_s": 0}
+        async with served_bus(tmp_path, **options) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            async with client_of(server, token) as client:
+                with pytest.raises(openai.InternalServerError, match="did not answer in time") as caught:
+                    await client.chat.completions.create(model="x", messages=said("hello"), stream=stream)
+            assert caught.value.status_code == 504
+
+    run(main())
+
+
+def test_a_wrong_key_and_a_participant_with_a_session_of_its_own_are_turned_away(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
+            satellite = server.enrol("kitchen", token=True).token
+            async with client_of(server, "webui.wrong") as client:
+                with pytest.raises(openai.AuthenticationError, match="token of a participant"):
+                    await client.chat.completions.create(model="x", messages=said("hello"))
+            async with client_of(server, satellite) as client:
+                with pytest.raises(openai.PermissionDeniedError, match="managing mode"):
+                    await client.models.list()
+
+    run(main())
+
+
+def test_a_page_of_another_origin_is_turned_away_with_a_good_key(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            body = json.dumps({"messages": said("hello")}).encode()
+            shown = {"Authorization": f"Bearer {token}", "Origin": "http://evil.example"}
+            status, _, _ = await http(server.gateway_address, "POST", "/v1/chat/completions", body, **shown)
+            assert status == 403
+            status, _, answer = await http(
+                server.gateway_address, "POST", "/v1/embeddings", body, Authorization=f"Bearer {token}"
+            )
+            assert status == 404 and "/v1/chat/completions" in json.loads(answer)["error"]["message"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        (b"{", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        ({}, "messages must be"),
+        ({"messages": []}, "messages must be"),
+        ({"messages": ["hi"]}, "messages must be"),
+        ({"messages": [{"role": "assistant", "content": "hi"}]}, "must be the user's"),
+        ({"messages": [{"role": "user", "content": " "}]}, "no text"),
+        ({"messages": [{"role": "user"}]}, "only text"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "only text"),
+    ],
+)
+def test_what_is_no_question_is_refused_with_a_sentence(document: Any, sentence: str) -> None:
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    with pytest.raises(ValueError, match=sentence):
+        read_completion(body, {})
+
+
+def test_parts_of_text_are_one_question_and_a_chat_id_names_the_conversation() -> None:
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    body = json.dumps({"messages": [{"role": "user", "content": parts}], "stream": "yes"}).encode()
+    read = read_completion(body, {"x-openwebui-chat-id": "c1"})
+    assert (read.text, read.stream) == ("one\ntwo", False)
+    other = json.dumps({"messages": said("quite another beginning")}).encode()
+    assert read_completion(other, {"x-openwebui-chat-id": "c1"}).channel == read.channel
+    assert read_completion(other, {"x-openwebui-chat-id": "c2"}).channel != read.channel

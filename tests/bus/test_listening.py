@@ -177,6 +177,6 @@ def test_webhooks_and_pairing_have_the_clock_of_the_bus(tmp_path: Path) -> None:
         lent = {"approvals": RecordApprovals(assembly), "pairing": True}
         async with served_bus(tmp_path / "bus", clock=clock, **lent) as bus:
             hook, pair = bus.gateway.endpoints["hook"], bus.gateway.endpoints["pair"]
-            return [vars(hook)["_clock"], vars(pair)["clock"]]
+            return [vars(vars(hook)["_calls"])["_clock"], vars(pair)["clock"]]
 
     assert run(main()) == [clock, clock]

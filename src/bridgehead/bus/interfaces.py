@@ -107,7 +107,10 @@ class AgentQuestion(msgspec.Struct, frozen=True):
     """What was said, as it was said; for agents that do not take prompts."""
     lang: str | None
     prompt: str
-    """The whole prompt, with everything foreign in it behind a fence."""
+    """The whole prompt, with everything foreign in it behind a fence; for agents that take one text."""
+    task: str = ""
+    """What the assistant is to do, for agents that take a conversation, and what was said and answered before."""
+    earlier: tuple[tuple[str, str], ...] = ()
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):

@@ -135,7 +135,7 @@ class BusServer:
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
         serving = self.settings.serving
-        config = AssistantConfig(lang=serving.assistant_lang, timeout_s=serving.assistant_timeout_s)
+        config = AssistantConfig(serving.assistant_lang, serving.assistant_timeout_s, serving.assistant_prompt)
         assistant = AssistantHost(hub, agent, config)
         assistant.start()
         self._closing.push_async_callback(assistant.stop)

@@ -42,6 +42,7 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts: tuple[str, ...] = ()
     assistant: str | None = None
     assistant_lang: str | None = None
+    assistant_prompt: str | None = None
     assistant_timeout_s: float = 30
     chat_grants: tuple[Grant, ...] = ()
     hook_wait_s: float = 30

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -14,15 +16,15 @@ from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent
-from bridgehead.bus.interfaces import Agent, ApprovalRequest, BusServices
+from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ModelFailed, ScriptedAgent
+from bridgehead.bus.interfaces import Agent, AgentAnswer, AgentQuestion, ApprovalRequest, BusServices
 from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
-from bridgehead.errors import ConfigError
+from bridgehead.errors import ConfigError, UserError
 from bridgehead.host.clock import SystemClock, iso_ms
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -48,20 +50,54 @@ def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
 def outside(assembly: Assembly, settings: BusSettings) -> tuple[BusServices, Callable[[], None]]:
     """What a running bus borrows, and what ends the borrowing."""
     announcer = RecordAnnouncer(assembly)
-    agent = agent_for(assembly, settings.serving.assistant)
+    agent = agent_for(assembly, settings.serving.assistant, settings.serving.assistant_timeout_s)
     lent = BusServices(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
     return lent, announcer.close
 
 
-def agent_for(assembly: Assembly, name: str | None) -> Agent | None:
-    """The agent behind the assistant: `scripted`, or `openai` as .bridge-settings.json describes it."""
+def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30) -> Agent | None:
+    """The agent behind the assistant: `scripted`, `openai` as .bridge-settings.json describes it, or a handler."""
     if name is None:
         return None
     if name == "scripted":
         return ScriptedAgent()
     if name == "openai":
         return _chat_completions(assembly)
-    raise UnknownAssistant(name)
+    return HandlerAgent(assembly, name, timeout_s)
+
+
+class HandlerAgent:
+    """Somebody who also answers flows: a runtime of this machine, a command, a rig elsewhere."""
+
+    def __init__(self, assembly: Assembly, name: str, timeout_s: float) -> None:
+        from bridgehead.assembly.flows.handlers import handler_makers
+        from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+        from bridgehead.flows.files.root import FlowRoot
+        from bridgehead.flows.handlers import make_handler
+
+        handler = name if ":" in name else f"runtime:{name}"
+        self._name = name
+        self._make = partial(make_handler, handler, handler_makers(assembly, _log.info))
+        self._files = CheckpointFiles(FlowRoot(assembly.places.project))
+        self._timeout_s = max(1, int(timeout_s))
+        try:
+            self._make()
+        except UserError as error:
+            raise UnknownAssistant(name, error.message) from error
+
+    async def ask(self, question: AgentQuestion) -> AgentAnswer:
+        from bridgehead.flows.files.agent_files import AgentRequest
+
+        handler = self._make()
+        request = AgentRequest(1, "assistant", "assistant", question.prompt, timeout_seconds=self._timeout_s)
+        try:
+            reply = await asyncio.to_thread(handler.answer, request, self._files)
+        except asyncio.CancelledError:
+            handler.cancel.cancel()
+            raise
+        if reply is None or reply.text is None:
+            raise ModelFailed(self._name, (reply and reply.message) or "it said nothing")
+        return AgentAnswer(reply.text.strip())
 
 
 def _chat_completions(assembly: Assembly) -> Agent:
@@ -153,8 +189,11 @@ def _plain(value: object) -> object:
 class UnknownAssistant(ConfigError):
     """The assistant names something that cannot answer."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"the assistant cannot be {name!r}", hint="use openai (a chat endpoint) or scripted (an echo)")
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(
+            f"the assistant cannot be {name!r}: {problem}",
+            hint="use openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo)",
+        )
 
 
 class NoEndpoint(ConfigError):

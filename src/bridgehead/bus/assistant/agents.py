@@ -31,7 +31,7 @@ class ChatCompletionsAgent:
         client = self._opened()
         body = {
             "model": self._model or await self._first_model(client),
-            "messages": [{"role": "user", "content": question.prompt}],
+            "messages": turns(question),
             "max_tokens": MAX_ANSWER_TOKENS,
         }
         return AgentAnswer(_text(await self._json(client, "POST", "/chat/completions", body)))
@@ -69,6 +69,16 @@ class ChatCompletionsAgent:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
+
+
+def turns(question: AgentQuestion) -> list[dict[str, str]]:
+    """The conversation as a chat endpoint wants it: the task, what was said and answered, what is said now."""
+    said = [
+        {"role": role, "content": text}
+        for turn in question.earlier
+        for role, text in zip(("user", "assistant"), turn, strict=True)
+    ]
+    return [{"role": "system", "content": question.task}, *said, {"role": "user", "content": question.text}]
 
 
 def _text(document: dict[str, Any]) -> str:

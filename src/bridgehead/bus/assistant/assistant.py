@@ -37,6 +37,8 @@ class AssistantConfig(msgspec.Struct, frozen=True):
 
     lang: str | None = None
     timeout_s: float = 30
+    task: str | None = None
+    """What the agent is told to be; None for the usual words."""
     apologies: dict[str, str] = {}
     """Language to text; English is always there."""
     max_running: int = 16

@@ -27,7 +27,7 @@ QUICK_TEXT: Final = 2000
 """Characters that are fenced on the event loop; a longer prompt is made in a thread."""
 KEPT_TEXT: Final = 2000
 """Characters of an utterance or an answer that are remembered."""
-_TASK = (
+TASK: Final = (
     "You are the assistant on a message bus of voice satellites and chat rooms. Answer what the person said last, "
     "in one or two short sentences of plain text that can be spoken aloud: no markup, no lists, no links."
 )
@@ -46,6 +46,7 @@ class AssistantHost:
         self._hub = hub
         self._agent = agent
         self._assistant = Assistant(config)
+        self._task = (config.task if config is not None else None) or TASK
         self._conversations = conversations or Conversations()
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._alarm: asyncio.TimerHandle | None = None
@@ -83,9 +84,9 @@ class AssistantHost:
         try:
             if len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier) > QUICK_TEXT:
                 # Foreign text is looked at character by character, which is no work for the loop everybody shares.
-                question = await asyncio.to_thread(_question, ask, earlier)
+                question = await asyncio.to_thread(_question, ask, self._task, earlier)
             else:
-                question = _question(ask, earlier)
+                question = _question(ask, self._task, earlier)
             answer = await self._agent.ask(question)
         except Exception as error:  # whatever a model's adapter raises, the person gets an answer
             _log.warning("request %s failed: %s: %s", ask.request, type(error).__name__, error)
@@ -157,21 +158,19 @@ class Conversations:
             del self._by_session[oldest]
 
 
-def _question(ask: Ask, earlier: tuple[tuple[str, str], ...]) -> AgentQuestion:
-    fence = Fence(secrets.choice)
-    prompt = assistant_prompt(ask.text, lang=ask.lang, earlier=earlier, session_id=ask.session_id, fence=fence)
-    return AgentQuestion(ask.session_id, ask.text, ask.lang, prompt)
+def _question(ask: Ask, task: str, earlier: tuple[tuple[str, str], ...]) -> AgentQuestion:
+    if ask.lang:
+        task += f"\n\nAnswer in the language with the BCP-47 tag {_tag(ask.lang)}."
+    prompt = assistant_prompt(ask.text, task, earlier, session_id=ask.session_id, fence=Fence(secrets.choice))
+    return AgentQuestion(ask.session_id, ask.text, ask.lang, prompt, task, earlier)
 
 
 def assistant_prompt(
-    text: str, *, lang: str | None, earlier: tuple[tuple[str, str], ...], session_id: str, fence: Fence
+    text: str, task: str, earlier: tuple[tuple[str, str], ...], *, session_id: str, fence: Fence
 ) -> str:
     """Ask for an answer to `text`; `earlier` are (said, answered) pairs of the same conversation."""
     origin = f"participant of session {session_id}"
-    parts = [_TASK]
-    if lang:
-        parts.append(f"Answer in the language with the BCP-47 tag {_tag(lang)}.")
-    parts.append(fence.preamble)
+    parts = [task, fence.preamble]
     for said, answered in earlier:
         parts.append("Said earlier:\n" + fence.wrap(said, origin=origin, trust=Trust.UNTRUSTED))
         parts.append("Answered then:\n" + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED))

@@ -83,12 +83,17 @@ def _findings(findings: list[Finding]) -> str:
     cls=Command,
     examples=(
         "bridgehead bus serve --assistant scripted",
+        "bridgehead bus serve --assistant claude",
         "bridgehead bus serve --listen 0.0.0.0:8182 --pairing",
     ),
 )
 @click.option("--listen", metavar="ADDR", help="Where participants connect; beyond loopback only with TLS.")
 @click.option("--hub-listen", metavar="ADDR", help="Where the embedded hub listens; loopback only.")
-@click.option("--assistant", metavar="NAME", help="Who answers: openai (a chat endpoint) or scripted (an echo).")
+@click.option(
+    "--assistant",
+    metavar="NAME",
+    help="Who answers: openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo).",
+)
 @click.option("--pairing", is_flag=True, default=None, help="Let unknown devices ask to join.")
 @click.option(
     "--chat-grant",

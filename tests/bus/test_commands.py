@@ -264,3 +264,23 @@ def test_the_policy_of_a_participant_is_what_is_in_force(tmp_path: Path) -> None
     assert home.run("bus", "policy", "show", "kitchen", "--json").json["participant"]["grants"] == []
     unknown = home.run("bus", "policy", "show", "nobody")
     assert (unknown.code, unknown.out) == (1, "") and "'nobody' is not a participant" in unknown.err
+
+
+def test_a_question_is_answered_by_whoever_sits_at_the_participant(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with serving(home, "--assistant", "scripted") as (_facts, places):
+        home.run("bus", "participant", "add", "kitchen", **places)
+        kitchen = home.start("bus", "chat", "--join", "kitchen.join.json", typed=True, **places)
+        assert kitchen.stdin is not None and kitchen.stderr is not None and kitchen.stdout is not None
+        kitchen.stdin.write("hello\n")
+        kitchen.stdin.flush()
+        assert kitchen.stdout.readline() == "You said: hello\n"  # so it is connected
+        assert home.run("bus", "announce", "--json", "dinner", **places).json["told"] == ["kitchen"]
+        assert kitchen.stderr.readline().rstrip().endswith("dinner")
+        asking = home.start("bus", "ask", "kitchen", "is the oven off?", "--json", **places)
+        assert kitchen.stderr.readline().rstrip().endswith("is the oven off?")
+        kitchen.stdin.write("it is\n")
+        kitchen.stdin.flush()
+        out, err = asking.communicate(timeout=60)
+        assert json.loads(out)["answer"] == "it is", err
+        kitchen.communicate("", timeout=60)

@@ -73,11 +73,13 @@ class Machine:
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def start(self, *arguments: str, program: str = "bridgehead", **extra: str) -> subprocess.Popen[str]:
-        """A command that goes on running; its stdout can be read line by line."""
+    def start(
+        self, *arguments: str, program: str = "bridgehead", typed: bool = False, **extra: str
+    ) -> subprocess.Popen[str]:
+        """A command that goes on running; its stdout can be read line by line, and written to if it is `typed` to."""
         return subprocess.Popen(
             [str(SCRIPTS / program), *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if typed else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.project,

@@ -32,12 +32,14 @@ class LogAnnouncer:
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True):
-    """A yes-or-no question about the bus."""
+    """A question of the bus to a person."""
 
     key: str
     title: str
     prompt: str
     expires_in_s: float
+    choices: tuple[str, ...] = ("yes", "no")
+    """Empty where any words will do."""
 
 
 class Approvals(Protocol):
@@ -46,10 +48,14 @@ class Approvals(Protocol):
     def ask(self, request: ApprovalRequest) -> None: ...
 
     def answer_to(self, key: str) -> str | None:
-        """`yes` or `no` once it was given, None while it waits."""
+        """What was chosen or said, None while it waits; `no` when it was withdrawn."""
         ...
 
     def withdraw(self, key: str) -> None: ...
+
+    def settle(self, key: str, text: str, by: str) -> None:
+        """Answer a question of the bus itself; raises a `UserError` if it was answered meanwhile."""
+        ...
 
     def answer(self, item_id: str, text: str, by: str) -> None:
         """Answer a pending item for a participant with the grant `approve`; raises a `UserError` if it cannot be."""

@@ -100,6 +100,8 @@ class Relay:
         self._alarm_at: float | None = None
         self.filter: HubFilter | None = None
         """Escalation to an upstream bridge, where there is one (bus §7)."""
+        self.overhears: Callable[[Message], bool] | None = None
+        """Takes what a participant says for itself, before it reaches the hub, and says so."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
@@ -295,6 +297,8 @@ class Relay:
             self._transport.expect(self.bridge.known)
 
     def _write(self, effect: ToBus) -> None:
+        if self.overhears is not None and self.overhears(effect.message):
+            return
         if not self._transport.send(effect.message):
             self._correct_outcome()
 

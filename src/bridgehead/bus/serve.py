@@ -27,6 +27,7 @@ from bridgehead.bus.gateway.completions import CompletionsEndpoint
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
 from bridgehead.bus.gateway.metrics import MetricsEndpoint
 from bridgehead.bus.gateway.pairing import PairingEndpoint
+from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import (
     BusStatus,
     LinkStates,
@@ -323,7 +324,8 @@ class BusServer:
         return (*self._link_states.links, ends)
 
     async def _open_status_site(self) -> None:
-        self.status_site = StatusSite(self.relay, self._status, self._services.clock, lambda: self.chat_url)
+        speaker = Speaker(self.relay, self._services.approvals)
+        self.status_site = StatusSite(self.relay, self._status, self._services.clock, lambda: self.chat_url, speaker)
         await self.status_site.open(self.folder, self.join_url, self._pin)
         self._closing.push_async_callback(self.status_site.close, self.folder)
 

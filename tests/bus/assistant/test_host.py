@@ -158,7 +158,7 @@ print("a program heard " + prompt.rstrip().splitlines()[-2])
 def test_a_command_answers_behind_the_fence(tmp_path: Path) -> None:
     script = tmp_path / "answer.py"
     script.write_text(COMMAND)
-    assembly = Assembly(tmp_path, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    assembly = Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path), "PATH": os.environ["PATH"]})
     agent = agent_for(assembly, f"cmd:{sys.executable} {script}")
 
     async def main() -> None:
@@ -173,7 +173,7 @@ def test_a_command_answers_behind_the_fence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["nobody", "cmd:", "rig:", "runtime:static", "fax:1"])
 def test_who_cannot_answer_is_refused_before_anything_is_served(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="the assistant cannot be"):
-        agent_for(Assembly(tmp_path, {"HOME": str(tmp_path)}), name)
+        agent_for(Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path)}), name)
 
 
 def test_a_conversation_is_forgotten_when_it_goes_cold_or_others_need_the_room() -> None:

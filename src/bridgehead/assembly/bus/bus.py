@@ -151,7 +151,7 @@ class RecordApprovals:
             origin="bus",
             title=request.title,
             prompt=request.prompt,
-            choices=("yes", "no"),
+            choices=request.choices,
             project=self._assembly.project,
             expires_at=iso_ms(expires),
         )
@@ -165,11 +165,17 @@ class RecordApprovals:
             return "no"
         if item.answer is None:
             return None
-        return "yes" if (item.answer.text or "").strip() == "yes" else "no"
+        said = (item.answer.text or "").strip()
+        return said if not item.question.choices or said == "yes" else "no"
 
     def withdraw(self, key: str) -> None:
         with self._assembly.store() as store:
             store.withdraw_pending(self._key(key), reason="the device is gone")
+
+    def settle(self, key: str, text: str, by: str) -> None:
+        with self._assembly.store(read_only=True) as store:
+            item = store.pending_item(self._key(key))
+        self.answer(item.id, text, by)
 
     def answer(self, item_id: str, text: str, by: str) -> None:
         answer = Answer(text=text, by=by, at=iso_ms(SystemClock().now()))

@@ -25,7 +25,7 @@ from bridgehead.bus.gateway.status import (
     Rate,
     absent,
 )
-from bridgehead.bus.gateway.status_site import ChatLink, RunningBridge, read_running, running_url
+from bridgehead.bus.gateway.status_site import ChatLink, RunningBridge, SpeakRequest, read_running, running_url
 from bridgehead.errors import ConfigError, NotFound
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "message_content",
     "new_chat_link",
     "participant_source",
+    "speak",
 ]
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
@@ -97,10 +98,20 @@ def participant_source(folder: StateFolder, participant_id: str) -> str:
 def new_chat_link(folder: StateFolder) -> str:
     """A link that opens the chat page of the bridge that runs, once."""
     bridge = read_running(folder.path)
-    made = None if bridge is None else _ask(bridge, "/link/chat", ChatLink, method="POST")
+    made = None if bridge is None else _ask(bridge, "/link/chat", ChatLink, body=b"")
     if made is None:
         raise NoRunningBus(str(folder.path))
     return made.url
+
+
+def speak(folder: StateFolder, request: SpeakRequest, kind: type[Shape]) -> Shape:
+    """Let the bridge that runs say something; a question is waited for."""
+    bridge = read_running(folder.path)
+    body, patience = msgspec.json.encode(request), PATIENCE_S + request.wait_s
+    told = None if bridge is None else _ask(bridge, "/speak", kind, body=body, patience_s=patience)
+    if told is None:
+        raise NoRunningBus(str(folder.path))
+    return told
 
 
 def _folder(assembly: Assembly) -> StateFolder:
@@ -125,12 +136,20 @@ def _not_running(folder: StateFolder, note: str) -> BusView:
     return BusView(state=str(folder.path), running=False, note=note, enrolled=enrolled)
 
 
-def _ask(bridge: RunningBridge, path: str, kind: type[Shape], *, method: str = "GET", **query: int) -> Shape | None:
-    """One answer of the bridge; None when nobody answers as that bridge would."""
-    connection = http.client.HTTPConnection("127.0.0.1", bridge.port, timeout=PATIENCE_S)
+def _ask(
+    bridge: RunningBridge,
+    path: str,
+    kind: type[Shape],
+    *,
+    body: bytes | None = None,
+    patience_s: float = PATIENCE_S,
+    **query: int,
+) -> Shape | None:
+    """One answer of the bridge, to a body if there is one; None when nobody answers as that bridge would."""
+    connection = http.client.HTTPConnection("127.0.0.1", bridge.port, timeout=patience_s)
     token = {"Authorization": f"Bearer {bridge.token}"}
     try:
-        connection.request(method, f"{path}?{urlencode(query)}", headers=token)
+        connection.request("GET" if body is None else "POST", f"{path}?{urlencode(query)}", body, token)
         answer = connection.getresponse()
         content = answer.read(MAX_BYTES)
         return msgspec.json.decode(content, type=kind) if answer.status == http.client.OK else None
@@ -144,6 +163,4 @@ class NoRunningBus(NotFound):
     """There is nobody to ask."""
 
     def __init__(self, folder: str) -> None:
-        super().__init__(
-            f"no bus is running from {folder}", hint="bridgehead bus serve starts one and prints a chat link"
-        )
+        super().__init__(f"no bus is running from {folder}", hint="bridgehead bus serve starts one")

@@ -7,19 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Final
 
-from bridgehead.bus.interfaces import Approvals, ItemAnswer, Notice, Notices
-from bridgehead.bus.participants.participants import Register
+import msgspec
+
+from bridgehead.bus.interfaces import ApprovalRequest, Approvals, ItemAnswer, Notice, Notices
+from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire import frames
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
 
 MAX_AT_ONCE: Final = 64
 """Answers and look-ups under way at once; each occupies a worker thread."""
+ELSEWHERE_S: Final = 1.0
+"""How often it is looked whether somebody else has answered."""
 AT_ONCE_EACH: Final = 4
 """So many of one participant, so that nobody takes all the places."""
 
@@ -85,3 +94,93 @@ async def _send_open_items(notices: Notices, send: Callable[[Notice], None]) -> 
             send(notice)
     except BridgeheadError as error:
         _log.warning("what waits could not be read: %s", error.message)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """Whom an announcement reached."""
+
+    participants: tuple[str, ...] = ()
+
+
+class SpokenAnswer(msgspec.Struct, frozen=True):
+    """What came of a question: an answer, or why there is none."""
+
+    text: str | None = None
+    problem: str | None = None
+
+
+class Speaker:
+    """Speaks to participants without having been asked: announcements, and questions to one of them.
+
+    A question is a pending item. What its participant says next answers it and goes no further; somebody else may
+    answer it instead, wherever pending items are answered.
+    """
+
+    def __init__(self, relay: Relay, approvals: Approvals | None) -> None:
+        self._relay = relay
+        self._approvals = approvals
+        self._waiting: dict[str, asyncio.Future[str]] = {}
+        """By source."""
+        relay.overhears = self._overhears
+
+    def announce(self, text: str, lang: str | None, site: str | None) -> Told:
+        """Say it to everybody who is connected, or to those of one site."""
+        here = [self._relay.bridge.known.get(name) for name in self._relay.connected]
+        return Told(
+            tuple(
+                participant.id
+                for participant in here
+                if participant is not None
+                and site in (None, participant.site or participant.record.site_determination)
+                and self._say(participant, text, lang)
+            )
+        )
+
+    async def ask(self, participant_id: str, text: str, lang: str | None, wait_s: float) -> SpokenAnswer:
+        participant = self._relay.bridge.known.get(participant_id)
+        if participant is None or participant_id not in self._relay.connected:
+            return SpokenAnswer(problem=f"{participant_id} is not connected")
+        if self._approvals is None or participant.source in self._waiting:
+            return SpokenAnswer(problem=f"{participant_id} has been asked something else and has not answered")
+        key = f"ask-{secrets.token_hex(8)}"
+        waiting = self._waiting[participant.source] = asyncio.get_running_loop().create_future()
+        try:
+            title = f"{participant_id}: {text.strip().partition(chr(10))[0]}"
+            await asyncio.to_thread(self._approvals.ask, ApprovalRequest(key, title, text, wait_s, choices=()))
+            if not self._say(participant, text, lang, expect_response=True):
+                return SpokenAnswer(problem="the hub is away")
+            async with asyncio.timeout(wait_s):
+                return await self._answer(self._approvals, key, f"bus {participant_id}", waiting)
+        except TimeoutError:
+            return SpokenAnswer(problem=f"{participant_id} did not answer in time")
+        finally:
+            del self._waiting[participant.source]
+            await asyncio.shield(asyncio.to_thread(_withdraw, self._approvals, key))
+
+    async def _answer(self, approvals: Approvals, key: str, by: str, waiting: asyncio.Future[str]) -> SpokenAnswer:
+        while not waiting.done():
+            await asyncio.wait((waiting,), timeout=ELSEWHERE_S)
+            given = await asyncio.to_thread(approvals.answer_to, key)
+            if given is not None:
+                return SpokenAnswer(given)
+        await asyncio.to_thread(approvals.settle, key, waiting.result(), by)
+        return SpokenAnswer(waiting.result())
+
+    def _say(self, participant: Participant, text: str, lang: str | None, **more: object) -> bool:
+        context = {"source": self._relay.bridge.settings.bridge_id, "destination": participant.source}
+        said = {"utterance": text, **({"lang": lang} if lang else {}), **more}
+        return self._relay.publish(Message(SPEAK, said, context))
+
+    def _overhears(self, message: Message) -> bool:
+        waiting = self._waiting.get(str(message.context.get("source")))
+        spoken = message.data.get("utterances")
+        if message.type != HANDLE or waiting is None or waiting.done() or not isinstance(spoken, list) or not spoken:
+            return False
+        waiting.set_result(str(spoken[0]))
+        self._relay.publish(message.reply(HANDLED, {}))
+        return True
+
+
+def _withdraw(approvals: Approvals, key: str) -> None:
+    with suppress(BridgeheadError):  # it was answered
+        approvals.withdraw(key)

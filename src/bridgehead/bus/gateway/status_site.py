@@ -16,6 +16,7 @@ import msgspec
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
@@ -35,10 +36,13 @@ Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
 
 
 class StatusSite:
-    """A site with three answers: how the bridge stands, what one message carries, and a new link to the chat page."""
+    """A site for its operator: how the bridge stands, what one message carries, a link to the chat page, speaking."""
 
-    def __init__(self, relay: Relay, describe: Describe, clock: Clock, new_chat_link: Callable[[], str]) -> None:
+    def __init__(
+        self, relay: Relay, describe: Describe, clock: Clock, new_chat_link: Callable[[], str], speaker: Speaker
+    ) -> None:
         self._new_chat_link = new_chat_link
+        self._speaker = speaker
         self._relay = relay
         self._describe = describe
         self._clock = clock
@@ -75,6 +79,8 @@ class StatusSite:
             return Answer(401, b"the token is in running.json\n")
         if request.method == "POST" and request.path == "/link/chat":
             return _json(ChatLink(self._new_chat_link()))
+        if request.method == "POST" and request.path == "/speak":
+            return await self._speak(request.body)
         if request.method != "GET":
             return Answer(405, b"read only\n", headers=(("Allow", "GET"),))
         if request.path == "/status":
@@ -83,6 +89,15 @@ class StatusSite:
             content = self._tail.content(_number(request, "number"))
             return NOT_FOUND if content is None else _json(content)
         return NOT_FOUND
+
+    async def _speak(self, body: bytes) -> Answer:
+        try:
+            asked = msgspec.json.decode(body, type=SpeakRequest)
+        except msgspec.DecodeError as error:
+            return Answer(400, f"{error}\n".encode())
+        if asked.participant is None:
+            return _json(self._speaker.announce(asked.text, asked.lang, asked.site))
+        return _json(await self._speaker.ask(asked.participant, asked.text, asked.lang, asked.wait_s))
 
     def _status(self, after: int) -> BusStatus:
         heads = self._tail.heads(after, self._clock.monotonic())
@@ -115,6 +130,16 @@ class ChatLink(msgspec.Struct, frozen=True):
     """Opens the chat page, once."""
 
     url: str
+
+
+class SpeakRequest(msgspec.Struct, frozen=True):
+    """Words for everybody, for a site, or a question for one participant."""
+
+    text: str
+    lang: str | None = None
+    site: str | None = None
+    participant: str | None = None
+    wait_s: float = 120.0
 
 
 class RunningBridge(msgspec.Struct, frozen=True):

@@ -91,7 +91,7 @@ class HttpCalls:
             participant.entering = self._gateway.relay.join(record, participant)
         if participant.entering is None:
             return None
-        error, participant.entering = await participant.entering, None
+        error, participant.entering = await asyncio.shield(participant.entering), None
         return error
 
     def _leave(self, participant_id: str, participant: HttpParticipant) -> None:

@@ -140,10 +140,11 @@ class HttpConnections:
         self._open.discard(connection)
         self._waiting.discard(share_of(connection.address), connection)
 
-    def run(self, work: Coroutine[None, None, None]) -> None:
+    def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def close(self) -> None:
         """End them all."""
@@ -165,6 +166,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self.address = ""
         self._deadline: asyncio.TimerHandle | None = None
+        self._responding: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -174,6 +176,8 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
+        if self._responding is not None:  # whoever went away needs no answer
+            self._responding.cancel()
 
     def abort(self) -> None:
         self._transport.abort()
@@ -211,7 +215,7 @@ class HttpConnection(asyncio.Protocol):
                 self._disarm()
                 self._connections.arrived(self)
                 complete = msgspec.structs.replace(self._request, body=b"".join(self._body))
-                self._connections.run(self._respond(complete))
+                self._responding = self._connections.run(self._respond(complete))
                 return
             else:
                 return

@@ -1,4 +1,4 @@
-"""`bridgehead bus send`, `tail` and `chat`: as a participant with a join file, or directly on a hub."""
+"""`bridgehead bus send`, `tail` and `chat`, as a participant or on a hub; `announce` and `ask` through the bridge."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from bridgehead.assembly.bus.views import participant_source
+from bridgehead.assembly.bus.views import participant_source, speak
 from bridgehead.bus.access.join_file import read_join_file
 from bridgehead.bus.client.hub_client import HubClient
 from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite, SendRefused, Spoken
+from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
 from bridgehead.bus.gateway.status import message_facts, message_line
+from bridgehead.bus.gateway.status_site import SpeakRequest
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.sockets.libraries import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
@@ -34,6 +36,7 @@ from bridgehead.host.terminal import escape_controls
 
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
+WHO: Final = "bridgehead bus participant list shows who is enrolled; what is said to an absent one is not kept"
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,6 +120,46 @@ def send(
         return ExitCode.DONE
 
     return _talk(main())
+
+
+@click.command(
+    cls=Command,
+    examples=('bridgehead bus announce "dinner is ready"', 'bridgehead bus announce --site kitchen "the oven is hot"'),
+)
+@click.argument("text")
+@click.option("--site", metavar="NAME", help="Only to those who stand there.")
+@click.option("--lang", metavar="TAG", help="Language of the text.")
+@click.option("--state", metavar="DIR", help="State folder of the bridge.")
+@click.pass_obj
+def announce(app: App, text: str, site: str | None, lang: str | None, state: str | None) -> int:
+    """Say TEXT to everybody who is connected to the bus that runs here. Exits 2 when nobody is."""
+    folder = settings_and_folder(app, state)[1]
+    told = speak(folder, SpeakRequest(text, lang, site, wait_s=0), Told)
+    if not told.participants:
+        raise BridgeheadError("nobody is connected" + (f" at {site}" if site else ""), hint=WHO)
+    app.emit({"told": list(told.participants)}, lambda: f"told {', '.join(told.participants)}")
+    return ExitCode.DONE
+
+
+@click.command(
+    cls=Command,
+    examples=('bridgehead bus ask kitchen "shall I turn the oven off?" --wait 60',),
+)
+@click.argument("participant")
+@click.argument("question")
+@click.option("--lang", metavar="TAG", help="Language of the question.")
+@click.option("--wait", "wait_s", type=float, default=120.0, show_default=True, help="Seconds to wait for the answer.")
+@click.option("--state", metavar="DIR", help="State folder of the bridge.")
+@click.pass_obj
+def ask(app: App, participant: str, question: str, lang: str | None, wait_s: float, state: str | None) -> int:
+    """Ask one participant and print what it says next; others may answer it as a pending item. Exits 2 without one."""
+    request = SpeakRequest(question, lang, participant=participant, wait_s=wait_s)
+    answer = speak(settings_and_folder(app, state)[1], request, SpokenAnswer)
+    if answer.text is None:
+        raise BridgeheadError(answer.problem or f"{participant} said nothing", hint=WHO)
+    said = answer.text
+    app.emit({"participant": participant, "answer": said}, lambda: escape_controls(said))
+    return ExitCode.DONE
 
 
 def _message(topic: str, data: bytes, to: str | None) -> Message:
@@ -228,9 +271,9 @@ async def _show_notices(satellite: Satellite) -> None:
 
 
 def _show_notice(app: App, message: Message) -> None:
-    if message.type == NOTICE:
-        fields = [message.data.get(key) for key in ("status", "kind", "id", "title")]
-        app.say(escape_controls("  ".join(str(value) for value in fields if value)))
+    shown = {NOTICE: ("status", "kind", "id", "title"), SPEAK: ("utterance",)}.get(message.type, ())
+    if words := [str(message.data[key]) for key in shown if message.data.get(key)]:
+        app.say(escape_controls("  ".join(words)))
 
 
 async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
@@ -278,5 +321,5 @@ class NotDelivered(BridgeheadError):
     def __init__(self, participant: str, reason: str) -> None:
         super().__init__(
             f"{participant!r} did not get it: {reason}",
-            hint="bridgehead bus participant list shows who is enrolled; what is said to an absent one is not kept",
+            hint=WHO,
         )

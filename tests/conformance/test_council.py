@@ -35,8 +35,7 @@ from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
 from bridgehead.council.request.plan import route_request
 from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import find_runtime
-from bridgehead.council.runtimes.base import SeatSetup, Taken
-from bridgehead.council.runtimes.host import HostSeat
+from bridgehead.council.runtimes.base import HostSeat, SeatSetup, Taken
 from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, NoteOutcome, apply_note
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import stage_a

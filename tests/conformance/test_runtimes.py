@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bridgehead.contract.words import ErrorClass
+from bridgehead.council.runtimes.acp import read_acp
 from bridgehead.council.runtimes.claude import logged_in, read_claude
 from bridgehead.council.runtimes.codex import has_stored_login, read_codex
 from bridgehead.council.runtimes.exchange import (
@@ -153,8 +154,25 @@ def read_something_else(name: str, recorded: Any) -> None:
             read_exchanges(recorded)
         case ("opencode", case) if case.startswith("models"):
             assert listed_models(recorded["stdout"]) == recorded["stdout"].split()
+        case (_, case) if case.startswith("acp-"):
+            read_conversation(recorded, succeeds=case == "acp-ok")
         case _:
             pytest.skip(f"{name}: another protocol or command, which the product does not use")
+
+
+def read_conversation(events: list[dict[str, Any]], *, succeeds: bool) -> None:
+    """Two questions in one ACP session; each ends with a result or an error."""
+    ends = [number for number, event in enumerate(events) if event["event"].startswith("prompt ")]
+    assert len(ends) == 2
+    for begin, end in ((0, ends[0]), (ends[0] + 1, ends[1])):
+        outcome = read_acp(events[begin : end + 1])
+        if succeeds:
+            assert isinstance(outcome, RuntimeAnswer), outcome
+            assert outcome.text.startswith("FAKE-REPLY")
+            assert outcome.usage.tokens_in == 11 and outcome.usage.tokens_out in (7, 9)
+        else:
+            assert isinstance(outcome, RuntimeRefusal), outcome
+            assert outcome.error_class is ErrorClass.AUTH
 
 
 # What a recorded reply to a prompt means, by its HTTP status (runtimes §6).

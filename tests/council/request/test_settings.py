@@ -67,7 +67,7 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
 def test_every_key_of_an_untrusted_file_is_ignored_unless_it_can_do_no_harm(key: str) -> None:
     name = next((name for name, keys in _OWN_KEYS.items() if key in keys), "opencode")
     value = ["a/b"] if key in ("models", "tools", "extra_args") else True if key == "enabled" else "a/b"
-    told = settings(bridges={name if name != "rig:" else "rig:box": {key: value}})
+    told = settings(bridges={f"{name}box" if name.endswith(":") else name: {key: value}})
     safe = without_untrusted(told)
 
     harmless = {"enabled", "on_missing", "debate_merged", "tools"}

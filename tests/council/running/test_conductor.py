@@ -37,9 +37,8 @@ from bridgehead.council.running import conductor
 from bridgehead.council.running.artifacts import OutputFolder, RunLog
 from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.running.conductor import Ending, Means, Reported, Waiting, conduct
-from bridgehead.council.runtimes.base import Connection, InProcess, Missing, SeatSetup
+from bridgehead.council.runtimes.base import Connection, HostSeat, InProcess, Missing, NativeDispatch, SeatSetup
 from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
-from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.scripted import Script, ScriptedConnection, scripted_seat
 from bridgehead.council.seating.preflight import Ready

@@ -26,7 +26,7 @@ from bridgehead.council.council import CouncilRun
 from bridgehead.council.interfaces import MemoryJournal
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.running.conductor import Ending, Means, Waiting, conduct
-from bridgehead.council.runtimes.host import HostSeat
+from bridgehead.council.runtimes.base import HostSeat
 from bridgehead.council.runtimes.scripted import ScriptedConnection, scripted_seat
 from council.support.driving import AT, surroundings, task
 from council.support.scripted_seats import ScriptedSeats

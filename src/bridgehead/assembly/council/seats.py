@@ -21,7 +21,7 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.reporting.report import STATIC
-from bridgehead.council.request.settings import RuntimeSettings, Settings, is_rig
+from bridgehead.council.request.settings import ACP_MARK, RuntimeSettings, Settings, is_acp, is_rig
 from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.cli import CliConnection
@@ -293,7 +293,7 @@ def list_availability(assembly: Assembly) -> list[Availability]:
     machine = make_machine(assembly)
     retired = retired_runtimes(believed_refusals(assembly, SystemClock().now()))
     rigs = [name for name in settings.runtimes if is_rig(name)]
-    names = runtime_names()
+    names = [*runtime_names(), *_acp_agents(settings, machine)]
     # Some programs take seconds to say their version; they are asked side by side.
     with ThreadPoolExecutor(max_workers=len(names)) as threads:
         found = list(threads.map(lambda name: _availability(name, assembly, settings, machine, retired), names))
@@ -305,6 +305,14 @@ def list_availability(assembly: Assembly) -> list[Availability]:
         *found,
         *(Availability(name, settings.runtimes[name].enabled, "rig", reason="asked by envelope") for name in rigs),
     ]
+
+
+def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
+    """The agents that speak ACP: those that are installed, and those that the settings name."""
+    from bridgehead.council.runtimes.acp import KNOWN
+
+    installed = [f"{ACP_MARK}{name}" for name, program in KNOWN.items() if machine.which(program.words[0])]
+    return list(dict.fromkeys((*installed, *filter(is_acp, settings.runtimes))))
 
 
 def held_programs(assembly: Assembly) -> dict[str, str]:

@@ -30,6 +30,8 @@ OPTIONAL_RUNTIMES: Final = ("static", "openai")
 # Local servers give their models any name, and it never stands on a command line.
 _NAMES_IN_JSON: Final = frozenset({"openai"})
 RIG_MARK: Final = "rig:"
+ACP_MARK: Final = "acp:"
+_AGENT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 REASONING_LEVELS: Final = ("medium", "high", "xhigh")
 DEFAULT_TTL_HOURS: Final = 24
 
@@ -42,6 +44,7 @@ _OWN_KEYS: Final = {
     "static": frozenset({"tools"}),
     "openai": frozenset({"base_url", "family", "api_key_env"}),
     RIG_MARK: frozenset({"thread"}),
+    ACP_MARK: frozenset({"acp"}),
 }
 # All a file may decide that nobody has trusted. Every other key chooses a model, a provider, an address, a program,
 # an argument or the variable a key is read from (docs/security.md).
@@ -182,12 +185,13 @@ def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]
 def without_untrusted(settings: Settings) -> Settings:
     """The same settings minus what an untrusted file may not decide, with a warning for each.
 
-    It may say less than the user asks for (a seat switched off), never more: no rig is asked because of it.
+    It may say less than the user asks for (a seat switched off), never more: no rig and no ACP agent is asked because
+    of it.
     """
     ignored: list[str] = []
     runtimes: dict[str, RuntimeSettings] = {}
     for name, entry in settings.runtimes.items():
-        if is_rig(name) and entry.enabled:
+        if (is_rig(name) or is_acp(name)) and entry.enabled:
             ignored.append(name)
             continue
         ignored += [f"{name}.{key}" for key in (*entry.options, *entry.model_keys) if key not in UNTRUSTED_MAY_SET]
@@ -201,6 +205,11 @@ def without_untrusted(settings: Settings) -> Settings:
 
 def is_rig(runtime: str) -> bool:
     return runtime.startswith(RIG_MARK) and len(runtime) > len(RIG_MARK)
+
+
+def is_acp(runtime: str) -> bool:
+    """Whether this is the seat of an agent that speaks ACP."""
+    return runtime.startswith(ACP_MARK) and _AGENT_NAME.fullmatch(runtime.removeprefix(ACP_MARK)) is not None
 
 
 def _parse(file_text: str | None) -> dict[str, Any] | str:
@@ -246,7 +255,7 @@ class _Reader:
             entries = {}
         named = [name for name in entries if not name.startswith("_")]
         known = (*DEFAULT_RUNTIMES, *OPTIONAL_RUNTIMES)
-        unknown = [name for name in named if name not in known and not is_rig(name)]
+        unknown = [name for name in named if name not in known and not is_rig(name) and not is_acp(name)]
         self._warnings += [f"unknown_bridge:{name}" for name in unknown]
         extra = [name for name in named if name not in DEFAULT_RUNTIMES and name not in unknown]
         return {name: self._runtime(name, entries.get(name, {})) for name in (*DEFAULT_RUNTIMES, *extra)}
@@ -255,7 +264,9 @@ class _Reader:
         if not isinstance(entry, dict):
             self._warnings.append(f"bridge_not_an_object:{name}")
             return RuntimeSettings()
-        known = _RUNTIME_KEYS | _OWN_KEYS.get(RIG_MARK if is_rig(name) else name, frozenset())
+        known = _RUNTIME_KEYS | _OWN_KEYS.get(
+            RIG_MARK if is_rig(name) else ACP_MARK if is_acp(name) else name, frozenset()
+        )
         self._warn_unknown(entry, known, owner=f"{name}.")
         enabled = entry.get("enabled", True)
         if not isinstance(enabled, bool):

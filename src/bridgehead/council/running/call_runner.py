@@ -15,7 +15,7 @@ import anyio.to_thread
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import Call, CallFailed, Reply, Result
 from bridgehead.council.reporting.seat_report import excerpt
-from bridgehead.council.runtimes.base import Connection, InProcess, Overseer
+from bridgehead.council.runtimes.base import Connection, InProcess, NativeDispatch, Overseer
 from bridgehead.council.runtimes.call_errors import DETAIL_CHARACTERS, skip_reason
 from bridgehead.council.runtimes.exchange import (
     CallOutcome,
@@ -26,7 +26,6 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeRefusal,
     RuntimeRequest,
 )
-from bridgehead.council.runtimes.host import NativeDispatch
 from bridgehead.council.runtimes.machine import is_local
 from bridgehead.host import process
 from bridgehead.host.command import Cancel, Command, CommandResult

@@ -41,8 +41,8 @@ from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result
 from bridgehead.council.running.resume import unfinished
+from bridgehead.council.runtimes.base import HostSeat
 from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeRefusal, RuntimeRequest
-from bridgehead.council.runtimes.host import HostSeat
 from bridgehead.council.runtimes.rig import RigRejected
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.council.seating.preflight import Ready

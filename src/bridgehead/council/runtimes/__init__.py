@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final
 
+from bridgehead.council.request.settings import is_acp
 from bridgehead.council.runtimes.base import ENTRY_POINT_GROUP, Runtime, UnknownRuntime, registered
 
 # Wire name and module; the order is that of dispatch and of `bridgehead runtimes`.
@@ -18,17 +19,21 @@ BUILT_IN: Final = {
     "static": "static.seat",
 }
 _RIG: Final = "rig:"
+_BY_MARK: Final = frozenset({"rig", "acp"})
+"""Seats are called `rig:ID` and `acp:NAME`."""
 
 
 def find_runtime(runtime: str, *, outside: bool = True) -> type[Runtime]:
     """The runtime of a name, imported when first asked for; `outside` lets plug-ins take part."""
     if runtime.startswith(_RIG) and len(runtime) > len(_RIG):
         return _import("rig", "rig")
+    if is_acp(runtime):
+        return _import("acp", "acp")
     if runtime in BUILT_IN:
         return _import(runtime, BUILT_IN[runtime])
     if outside and runtime not in registered():
         load_plug_ins()
-    found = None if runtime == "rig" else registered().get(runtime)
+    found = None if runtime in _BY_MARK else registered().get(runtime)
     if found is None:
         raise UnknownRuntime(runtime, runtime_names(outside=outside))
     return found
@@ -38,7 +43,7 @@ def runtime_names(*, outside: bool = True) -> list[str]:
     """The names of all runtimes except rigs, built-in ones first."""
     if outside:
         load_plug_ins()
-    others = [name for name in registered() if name not in BUILT_IN and name != "rig"]
+    others = [name for name in registered() if name not in BUILT_IN and name not in _BY_MARK]
     return [*BUILT_IN, *sorted(others)]
 
 

@@ -95,6 +95,8 @@ class Connection(ABC):
     """What really runs: `claude`, `agy`, `chat completions`."""
     reads_files: bool = True
     """False: prompts carry the material, because the far side cannot open the files (council §6)."""
+    changes_files: ClassVar[bool] = True
+    """False: it is asked to look, never to implement."""
     exchange_mode: ClassVar[str] = "stateless-replay"
 
     keeps_history: bool = False
@@ -154,6 +156,46 @@ class InProcess(Connection):
 
     def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         raise TypeError(f"{self.runtime_name} answers calls, it receives nothing")
+
+
+class _Spoken(Connection):
+    """The seat of the agent that runs us: prompts are handed over, not sent (running/conductor.py knows how)."""
+
+    kind = "native-dispatch"
+    exchange_mode = "coordinator-mediated"
+
+    def ask(self, ask: RuntimeRequest) -> Request:
+        raise TypeError("a native seat is handed its prompts by dispatch")
+
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
+        raise TypeError("a native seat is handed its prompts by dispatch")
+
+
+class NativeDispatch(_Spoken):
+    """An agent in this process answers at once."""
+
+    runtime_name = "native dispatcher"
+
+    def __init__(self, dispatcher: NativeDispatcher) -> None:
+        self.dispatcher = dispatcher
+
+    @classmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        if setup.native is None:
+            return Missing(NO_CONNECTION, "no dispatcher was injected")
+        return cls(setup.native)
+
+
+class HostSeat(_Spoken):
+    """The agent that started us answers later: its prompts are flow requests, and `council resume` goes on."""
+
+    runtime_name = "host agent"
+
+    @classmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        if not setup.host_seat:
+            return Missing(NO_CONNECTION, "no host seat was asked for")
+        return cls()
 
 
 @dataclass(frozen=True, slots=True)

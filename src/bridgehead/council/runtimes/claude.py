@@ -17,7 +17,9 @@ from bridgehead.council.runtimes.base import (
     NOT_AUTHENTICATED,
     Barred,
     Connection,
+    HostSeat,
     Missing,
+    NativeDispatch,
     Runtime,
     SeatSetup,
     Taken,
@@ -47,7 +49,6 @@ from bridgehead.council.runtimes.exchange import (
     read_http,
     text_at,
 )
-from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
 

@@ -18,7 +18,9 @@ from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
     Barred,
+    HostSeat,
     Missing,
+    NativeDispatch,
     Runtime,
     SeatSetup,
     Taken,
@@ -47,7 +49,6 @@ from bridgehead.council.runtimes.exchange import (
     objects_in,
     text_at,
 )
-from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 from bridgehead.host.confinement import installation

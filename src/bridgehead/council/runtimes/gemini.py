@@ -15,7 +15,9 @@ from bridgehead.council.request.settings import MEDIUM
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     Barred,
+    HostSeat,
     Missing,
+    NativeDispatch,
     Runtime,
     SeatSetup,
     Taken,
@@ -43,7 +45,6 @@ from bridgehead.council.runtimes.exchange import (
     objects_in,
     text_at,
 )
-from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 

@@ -18,7 +18,9 @@ from bridgehead.council.runtimes.base import (
     NOT_AUTHENTICATED,
     Barred,
     Connection,
+    HostSeat,
     Missing,
+    NativeDispatch,
     Overseer,
     Runtime,
     SeatSetup,
@@ -51,7 +53,6 @@ from bridgehead.council.runtimes.exchange import (
     read_http,
     text_at,
 )
-from bridgehead.council.runtimes.host import HostSeat, NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
 from bridgehead.host.confinement import XDG_FOLDERS

@@ -21,12 +21,12 @@ from bridgehead.council.runtimes.base import (
     Barred,
     Connection,
     Missing,
+    NativeDispatch,
     NativeDispatcher,
     Runtime,
     SeatSetup,
     Taken,
 )
-from bridgehead.council.runtimes.host import NativeDispatch
 from bridgehead.council.runtimes.machine import Machine
 
 PROGRAMS: Final = ("claude", "gemini", "agy", "codex", "opencode")
@@ -188,7 +188,7 @@ class _Preflight:
 
     def _unable(self, connection: Connection) -> Barred | None:
         """An implementation is made by somebody who has the files and may use tools."""
-        if self._task.task_type is not TaskType.IMPLEMENTATION or connection.reads_files:
+        if self._task.task_type is not TaskType.IMPLEMENTATION or (connection.reads_files and connection.changes_files):
             return None
         return Barred(Status.SKIPPED, f"cli_error: {connection.runtime_name} cannot change files here", NO_TOOLS)
 

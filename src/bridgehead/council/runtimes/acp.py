@@ -1,0 +1,319 @@
+"""Any agent that speaks ACP (Agent Client Protocol) takes a seat: `acp:gemini`, or `acp:NAME` with a command.
+
+The protocol is a conversation, and a council asks once: so this file, run as a program of its own inside the seat's
+confinement, starts the agent, asks it and prints what happened as lines of JSON. Writes, terminals and every
+permission the agent asks for are refused. Runtimes §7.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+
+from bridgehead.contract.words import ErrorClass, Status
+from bridgehead.council.calls import CallUsage
+from bridgehead.council.reporting.seat_report import excerpt
+from bridgehead.council.request.settings import ACP_MARK
+from bridgehead.council.runtimes.base import NO_CONNECTION, Barred, Missing, Runtime, SeatSetup, runtime
+from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
+from bridgehead.council.runtimes.claude import ClaudeCli
+from bridgehead.council.runtimes.cli import CliConnection, refused_without_record, stderr_of, succeeded
+from bridgehead.council.runtimes.codex import CodexCli
+from bridgehead.council.runtimes.exchange import (
+    NOTHING_REPORTED,
+    CallOutcome,
+    Request,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+    count_at,
+    mapping_at,
+    objects_in,
+    text_at,
+)
+from bridgehead.council.runtimes.gemini import GeminiCli
+from bridgehead.council.runtimes.machine import Machine, Probe
+from bridgehead.council.runtimes.opencode import HOSTED_PROVIDER, READ_ONLY, OpencodeCli
+from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.confinement import Confinement
+
+READ_ONLY_MODES: Final = ("read-only", "plan")
+LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
+AUTH_REQUIRED: Final = -32000
+
+
+@dataclass(frozen=True, slots=True)
+class AcpProgram:
+    """How an agent is started, and the program of ours whose folders, keys and settings it shares."""
+
+    words: tuple[str, ...]
+    package: str = ""
+    """Where it comes from, for the hint."""
+    like: type[CliConnection] | None = None
+    folders: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+KNOWN: Final = {
+    "claude": AcpProgram(("claude-agent-acp",), "@agentclientprotocol/claude-agent-acp", ClaudeCli),
+    "codex": AcpProgram(("codex-acp",), "@zed-industries/codex-acp", CodexCli),
+    "gemini": AcpProgram(
+        ("gemini", "--acp", "--skip-trust", "--approval-mode", "plan"), "@google/gemini-cli", GeminiCli
+    ),
+    "opencode": AcpProgram(("opencode", "acp"), "opencode-ai", OpencodeCli),
+    "qwen": AcpProgram(
+        ("qwen", "--acp", "--approval-mode", "plan"),
+        "@qwen-code/qwen-code",
+        folders=(".qwen",),
+        variables=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
+    ),
+}
+"""Agents that need no settings."""
+OPENCODE_SETTINGS: Final = {
+    "autoupdate": False,
+    "share": "disabled",
+    "permission": READ_ONLY,
+    "disabled_providers": [HOSTED_PROVIDER],
+}
+
+
+def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None = None) -> CallOutcome:
+    """What came of one conversation, from the lines the program below prints."""
+    said = stderr_of(result) if result is not None else ""
+    failed = next((mapping_at(event, "data") for event in events if str(event.get("event")).endswith(" error")), None)
+    if failed is not None:
+        message = excerpt(text_at(failed, "e") or "the agent refused", 400)
+        known = classify(f"{message} {json.dumps(failed.get('data'))}".replace("_", " "))
+        return RuntimeRefusal(ErrorClass.AUTH if failed.get("code") == AUTH_REQUIRED else known, message, said)
+    answer = next((mapping_at(event, "data") for event in events if event.get("event") == "prompt result"), None)
+    if answer is None:
+        return RuntimeRefusal(ErrorClass.MALFORMED, "the agent ended in the middle of its answer", said)
+    updates = [mapping_at(event, "data") for event in events if event.get("event") == "session/update"]
+    chunks = [update for update in updates if update.get("sessionUpdate") == "agent_message_chunk"]
+    # An adapter may put its own warnings, and the error that ended it, where the answer goes; only words of the model
+    # have an id then (runtimes §7).
+    words = [chunk for chunk in chunks if chunk.get("messageId")]
+    broken = any(
+        mapping_at(update, "_meta", "codex", "threadStatus").get("type") == "systemError" for update in updates
+    )
+    text = "".join(text_at(mapping_at(chunk, "content"), "text") for chunk in words or chunks)
+    usage = _usage(answer, updates)
+    if broken and not words:
+        return RuntimeRefusal(classify(text), excerpt(text, 400) or "the agent failed", said, usage=usage)
+    if text_at(answer, "stopReason") not in ("end_turn", ""):
+        message = f"the agent stopped before its end: {text_at(answer, 'stopReason')}"
+        return RuntimeRefusal(ErrorClass.MALFORMED, message, said, usage=usage)
+    answered = RuntimeAnswer(text, usage=usage)
+    if result is not None:
+        return succeeded("the agent", result, answered)
+    return answered if text.strip() else RuntimeRefusal(ErrorClass.EMPTY, "the agent gave no answer", usage=usage)
+
+
+def _usage(answer: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> CallUsage:
+    told, quota = mapping_at(answer, "usage"), mapping_at(answer, "_meta", "quota", "token_count")
+    costs = [mapping_at(update, "cost").get("amount") for update in updates]
+    cost = next((float(one) for one in reversed(costs) if isinstance(one, int | float)), None)
+    if not told and not quota:
+        return NOTHING_REPORTED if cost is None else CallUsage(cost_usd=cost)
+    read = count_at(told, "inputTokens") + count_at(told, "cachedReadTokens") + count_at(told, "cachedWriteTokens")
+    wrote = count_at(told, "outputTokens") + count_at(told, "thoughtTokens")
+    return CallUsage(
+        tokens_in=read or count_at(quota, "input_tokens"),
+        tokens_out=wrote or count_at(quota, "output_tokens"),
+        cost_usd=cost,
+    )
+
+
+class AcpAgent(CliConnection):
+    """One agent, started anew for every prompt and held to its private copy from outside."""
+
+    kind = "acp"
+    program = "acp"
+    runtime_name = "acp"
+    changes_files = False
+
+    def __init__(self, setup: SeatSetup, path: str, probe: Probe, agent: AcpProgram) -> None:
+        super().__init__(setup, path, probe)
+        self.agent = agent
+        self.keeps_history = False
+        like = agent.like or CliConnection
+        self.own_folders, self.own_files = agent.folders or like.own_folders, like.own_files  # type: ignore[misc]
+        self.folder_variables = like.folder_variables  # type: ignore[misc]
+
+    @classmethod
+    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+        name = setup.runtime.removeprefix(ACP_MARK)
+        chosen = setup.text_option("acp")
+        agent = AcpProgram(_split(chosen)) if chosen else KNOWN.get(name)
+        if agent is None or not agent.words:
+            return Missing(NO_CONNECTION, f'say how it is started: "{setup.runtime}": {{"acp": "COMMAND"}}')
+        path = machine.which(setup.text_option("path") or agent.words[0])
+        if path is None:
+            return Missing(
+                CLI_NOT_FOUND, f"{agent.words[0]} is not on PATH" + (f" (npm {agent.package})" if agent.package else "")
+            )
+        if find_spec("acp") is None:
+            return Missing(NO_CONNECTION, "the package agent-client-protocol is missing: pip install 'bridgehead[acp]'")
+        located = cls(setup, path, Probe(None), agent)
+        located.hold(machine)
+        return located
+
+    def barrier(self, machine: Machine) -> Barred | None:
+        if self.has_tools:
+            return None
+        return Barred(Status.SKIPPED, f"cli_error: nothing here keeps {self.agent.words[0]} to the private copy")
+
+    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+        return [*self.agent.words[1:], *self.extra_arguments]
+
+    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
+        like = self.agent.like or CliConnection
+        names = (*self.agent.variables, *like.own_variables, *like.folder_variables)
+        kept = {name: self.setup.environment[name] for name in names if name in self.setup.environment}
+        if like is OpencodeCli:
+            kept["OPENCODE_CONFIG_CONTENT"] = json.dumps(OPENCODE_SETTINGS)
+        return super().environment(ask) | like.fixed_environment | kept
+
+    def ask(self, ask: RuntimeRequest) -> Request:
+        command = super().ask(ask)
+        assert isinstance(command, Command)
+        ours = [sys.executable, "-m", __name__, *([f"--model={ask.model}"] if ask.model else []), "--"]
+        environment = {**(command.env or {}), "PYTHONPATH": str(_package()), "PYTHONDONTWRITEBYTECODE": "1"}
+        return replace(command, argv=(*ours, *command.argv), env=environment)
+
+    def _confinement(self, ask: RuntimeRequest) -> Confinement | None:
+        usual = super()._confinement(ask)
+        if usual is not None:
+            usual.read += (sys.prefix, sys.base_prefix, sys.executable, str(_package()))
+        return usual
+
+    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+        events = list(objects_in(result.text()))
+        if not events:
+            return refused_without_record(self.agent.words[0], result, ())
+        return read_acp(events, result)
+
+
+def _package() -> Path:
+    return Path(__file__).resolve().parents[3]
+
+
+def _split(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return ()
+
+
+@runtime("acp")
+class AcpRuntime(Runtime):
+    model_family = "acp"
+    id_prefix: ClassVar = "A"
+    connections = (AcpAgent,)
+    install_hint = "install the agent, and: pip install 'bridgehead[acp]'"
+    login_hint = "log in with the agent's own program"
+
+
+class _Client:
+    """Our side of the conversation: hears everything, gives nothing away."""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        _print("session/update", _plain(update))
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: list[Any], **_: Any) -> Any:
+        from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+
+        _print("permission refused", _plain(tool_call))
+        refusing = next((option for option in options if str(option.kind).startswith("reject")), None)
+        if refusing is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=refusing.option_id))
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        pass
+
+    def on_connect(self, conn: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else an agent may ask of us: files, terminals, forms."""
+
+        async def refuse(*_: Any, **__: Any) -> Any:
+            from acp import RequestError
+
+            _print("request refused", {"method": name})
+            raise RequestError.method_not_found(name)
+
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return refuse
+
+
+async def converse(command: Sequence[str], prompt: str, model: str | None) -> int:
+    """Start the agent, ask it once, print everything."""
+    from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
+    from acp.schema import ClientCapabilities
+
+    ours = {"limit": LONGEST_LINE_BYTES, "stderr": None}
+    async with spawn_agent_process(_Client(), *command, env=os.environ, transport_kwargs=ours) as (agent, _process):
+        step = "initialize"
+        try:
+            begun = await agent.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=ClientCapabilities())
+            _print(step, _plain(begun))
+            step = "new_session"
+            session = _plain(await agent.new_session(cwd=str(Path.cwd()), mcp_servers=[]))
+            _print(step, session)
+            step = "set_mode"
+            await _settle(agent, session, model)
+            step = "prompt"
+            answer = await agent.prompt(session_id=session["sessionId"], prompt=[text_block(prompt)])
+            _print("prompt result", _plain(answer))
+        except RequestError as error:
+            _print(f"{step} error", {"e": str(error), "code": error.code, "data": error.data})
+            return 1
+    return 0
+
+
+async def _settle(agent: Any, session: dict[str, Any], model: str | None) -> None:
+    """Choose the mode that only reads, and the model, where the agent offers a choice."""
+    session_id = session["sessionId"]
+    modes = [mode["id"] for mode in mapping_at(session, "modes").get("availableModes") or []]
+    if mode := next((mode for mode in READ_ONLY_MODES if mode in modes), None):
+        await agent.set_session_mode(mode_id=mode, session_id=session_id)
+    options = {option["id"]: option for option in session.get("configOptions") or []}
+    offered = [value.get("value") for value in options.get("mode", {}).get("options", [])]
+    if not modes and (mode := next((mode for mode in READ_ONLY_MODES if mode in offered), None)):
+        await agent.set_config_option(config_id="mode", session_id=session_id, value=mode)
+    if model and "model" in options:
+        await agent.set_config_option(config_id="model", session_id=session_id, value=model)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True) if value else {}
+    return plain
+
+
+def _print(event: str, data: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"event": event, "data": data}) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Ask an ACP agent once: the prompt on stdin, events on stdout.")
+    parser.add_argument("--model")
+    parser.add_argument("command", nargs="+")
+    given = parser.parse_args()
+    return asyncio.run(converse(given.command, sys.stdin.read(), given.model))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

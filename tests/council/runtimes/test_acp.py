@@ -1,0 +1,178 @@
+"""Agents that speak ACP take a seat: asked once, held to the private copy, and given nothing they ask for."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridgehead.contract.task import BridgeInput
+from bridgehead.contract.words import ErrorClass, TaskType
+from bridgehead.council.request.settings import RuntimeSettings, load_settings, without_untrusted
+from bridgehead.council.runtimes import find_runtime
+from bridgehead.council.runtimes.acp import AcpAgent, read_acp
+from bridgehead.council.runtimes.base import Missing, SeatSetup
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.seating.preflight import NotSeated, Wishes, check_seat
+from bridgehead.host.clock import SystemClock
+from bridgehead.testing.model_server import ModelServer
+from council.runtimes.test_peers import carry
+from support import peer_clis
+
+# An agent that does what a prompt tells it, and says how that went.
+AGENT = """
+import asyncio
+from pathlib import Path
+import acp
+from acp.schema import PermissionOption, ToolCallUpdate
+
+class Told(acp.Agent):
+    def on_connect(self, conn):
+        self.client = conn
+    async def initialize(self, protocol_version, **_):
+        return acp.InitializeResponse(protocol_version=protocol_version)
+    async def new_session(self, cwd, **_):
+        self.cwd = Path(cwd)
+        return acp.NewSessionResponse(session_id="s1")
+    async def prompt(self, session_id, prompt, **_):
+        said = await self.act(session_id, prompt[0].text)
+        await self.client.session_update(session_id=session_id, update=acp.update_agent_message_text(said))
+        return acp.PromptResponse(stop_reason="end_turn")
+    async def act(self, session_id, wanted):
+        try:
+            if wanted == "ask":
+                kinds = ("allow_once", "reject_once")
+                options = [PermissionOption(kind=kind, name=kind, option_id=kind) for kind in kinds]
+                call = ToolCallUpdate(tool_call_id="t1", title="rm -rf")
+                answer = await self.client.request_permission(session_id=session_id, tool_call=call, options=options)
+                return f"permission: {answer.outcome.option_id}"
+            if wanted == "write":
+                await self.client.write_text_file(session_id=session_id, path=str(self.cwd / "x"), content="x")
+            if wanted == "terminal":
+                await self.client.create_terminal(session_id=session_id, command="touch x")
+            if wanted == "fail":
+                raise acp.RequestError.auth_required()
+            if wanted.startswith("read "):
+                return Path(wanted.removeprefix("read ")).read_text()
+            if wanted == "touch":
+                (self.cwd / "x").touch()
+            return "done" if wanted != "nothing" else ""
+        except OSError as error:
+            return f"denied: {error.strerror}"
+        except acp.RequestError as error:
+            if wanted == "fail":
+                raise
+            return f"refused: {error}"
+
+asyncio.run(acp.run_agent(Told()))
+"""
+
+
+def seat(tmp_path: Path, name: str = "acp:told", **options: str) -> SeatSetup:
+    script = tmp_path / "agent.py"
+    script.write_text(AGENT)
+    chosen = {"acp": f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}", **options}
+    (tmp_path / "home").mkdir(exist_ok=True)
+    environment = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+    return SeatSetup(name, RuntimeSettings(options=chosen), environment, readable=(str(script), sys.prefix))
+
+
+def ask(tmp_path: Path, prompt: str) -> CallOutcome:
+    setup = seat(tmp_path)
+    located = AcpAgent.locate(setup, Machine(setup.environment, memory={}))
+    assert isinstance(located, AcpAgent), located
+    if not located.has_tools:
+        pytest.skip("nothing here can confine a program, so no ACP agent is asked")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "seen.txt").write_text("in the copy")
+    outcome = carry(located, RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch"))
+    assert [path.name for path in work.iterdir()] == ["seen.txt"]
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        ("hello", "done"),
+        ("ask", "permission: reject_once"),
+        ("write", "refused: "),
+        ("terminal", "refused: "),
+        ("touch", "denied: "),
+    ],
+)
+def test_an_agent_is_answered_and_gets_nothing_it_asks_for(tmp_path: Path, prompt: str, answer: str) -> None:
+    outcome = ask(tmp_path, prompt)
+    assert isinstance(outcome, RuntimeAnswer), outcome
+    assert outcome.text.startswith(answer)
+
+
+def test_the_private_copy_can_be_read_and_the_home_cannot(tmp_path: Path) -> None:
+    outcome = ask(tmp_path, f"read {tmp_path / 'work' / 'seen.txt'}")
+    assert isinstance(outcome, RuntimeAnswer) and outcome.text == "in the copy"
+    secret = tmp_path / "home" / "secret"
+    secret.write_text("a key")
+    (tmp_path / "work" / "seen.txt").unlink()
+    (tmp_path / "work").rmdir()
+    outcome = ask(tmp_path, f"read {secret}")
+    assert isinstance(outcome, RuntimeAnswer) and outcome.text.startswith("denied: ")
+
+
+@pytest.mark.parametrize(("prompt", "expected"), [("fail", ErrorClass.AUTH), ("nothing", ErrorClass.EMPTY)])
+def test_what_is_no_answer_is_a_refusal(tmp_path: Path, prompt: str, expected: ErrorClass) -> None:
+    outcome = ask(tmp_path, prompt)
+    assert isinstance(outcome, RuntimeRefusal) and outcome.error_class is expected, outcome
+
+
+def test_a_conversation_that_breaks_off_is_no_answer() -> None:
+    begun = {"event": "initialize", "data": {"protocolVersion": 1}}
+    outcome = read_acp([begun])
+    assert isinstance(outcome, RuntimeRefusal) and outcome.error_class is ErrorClass.MALFORMED
+    stopped = read_acp([begun, {"event": "prompt result", "data": {"stopReason": "cancelled"}}])
+    assert isinstance(stopped, RuntimeRefusal) and "cancelled" in stopped.message
+
+
+def test_an_agent_that_nobody_knows_needs_a_command(tmp_path: Path) -> None:
+    machine = Machine({"HOME": str(tmp_path), "PATH": "/usr/bin"}, memory={})
+    unknown = AcpAgent.locate(SeatSetup("acp:goose", environment=machine.environment), machine)
+    assert isinstance(unknown, Missing) and '"acp": "COMMAND"' in unknown.detail
+    absent = AcpAgent.locate(SeatSetup("acp:qwen", environment=machine.environment), machine)
+    assert isinstance(absent, Missing) and "@qwen-code/qwen-code" in absent.detail
+
+
+def test_an_implementation_is_not_given_to_an_agent_that_may_only_look(tmp_path: Path) -> None:
+    setup = seat(tmp_path)
+    wanted = TaskType.IMPLEMENTATION
+    task = BridgeInput(session_id="abc123", scope=".", task_description="x", domains=("security",), task_type=wanted)
+    found = check_seat(find_runtime("acp:told"), setup, task, Machine(setup.environment, memory={}), Wishes())
+    assert isinstance(found, NotSeated) and "cannot change files" in found.reason
+
+
+def test_a_file_that_nobody_trusts_starts_no_agent() -> None:
+    text = '{"bridges": {"acp:evil": {"acp": "touch pwned"}, "acp:Not-a-name": {}}}'
+    read = load_settings(text, SystemClock().now())
+    assert "acp:evil" in read.runtimes
+    assert "unknown_bridge:acp:Not-a-name" in read.warnings
+    assert "acp:evil" not in without_untrusted(read).runtimes
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_real_agent_sits_and_cannot_write(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        home = peer_clis.furnish(tmp_path, lambda _: server.base_url("toolwrite"), ("gemini",))
+        located = AcpAgent.locate(
+            SeatSetup("acp:gemini", environment=home.environment), Machine(home.environment, memory={})
+        )
+        assert isinstance(located, AcpAgent), located
+        work = tmp_path / "work"
+        work.mkdir()
+        prompt = f"do it PATH={work / 'pwned.txt'}"
+        outcome = carry(located, RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch"))
+        assert isinstance(outcome, RuntimeAnswer), outcome
+        assert len(server.log.questions()) == 2
+        assert list(work.iterdir()) == []

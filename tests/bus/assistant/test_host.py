@@ -170,7 +170,12 @@ def test_a_command_answers_behind_the_fence(tmp_path: Path) -> None:
     run(main())
 
 
-@pytest.mark.parametrize("name", ["nobody", "cmd:", "rig:", "runtime:static", "fax:1"])
+@pytest.mark.parametrize("name", ["claude", "runtime:codex", "acp:gemini", "rig:box"])
+def test_whoever_answers_flows_can_be_the_assistant(tmp_path: Path, name: str) -> None:
+    assert agent_for(Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path)}), name) is not None
+
+
+@pytest.mark.parametrize("name", ["nobody", "cmd:", "rig:", "runtime:static", "fax:1", "acp:", "acp:No"])
 def test_who_cannot_answer_is_refused_before_anything_is_served(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="the assistant cannot be"):
         agent_for(Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path)}), name)

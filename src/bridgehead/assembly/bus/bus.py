@@ -75,7 +75,7 @@ class HandlerAgent:
         from bridgehead.flows.files.root import FlowRoot
         from bridgehead.flows.handlers import make_handler
 
-        handler = name if ":" in name else f"runtime:{name}"
+        handler = name if ":" in name and not name.startswith("acp:") else f"runtime:{name}"
         self._name = name
         self._make = partial(make_handler, handler, handler_makers(assembly, _log.info))
         self._files = CheckpointFiles(FlowRoot(assembly.places.project))

@@ -117,9 +117,10 @@ class RuntimeHandler(Handler):
     """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt must say everything."""
 
     def __init__(self, assembly: Assembly, name: str) -> None:
+        from bridgehead.council.request.settings import is_acp
         from bridgehead.council.runtimes import runtime_names
 
-        if name not in runtime_names() or name == "static":
+        if name == "static" or (name not in runtime_names() and not is_acp(name)):
             known = ", ".join(known for known in runtime_names() if known != "static")
             raise UserError(f"there is no runtime {name!r} to answer with", hint=f"runtimes: {known}")
         self._assembly = assembly

@@ -116,7 +116,8 @@ SIGNING = """
 import sys
 from bridgehead.rigs.repositories.git.command import Git
 git = Git(sys.argv[1])
-git.extra_settings = ("gpg.format=ssh", "gpg.ssh.program=" + sys.argv[2], "user.signingkey=key::ssh-ed25519 AAAA")
+signer = ("gpg.format=ssh", "gpg.ssh.program=" + sys.argv[2], "user.signingkey=key::ssh-ed25519 AAAA")
+git.extra_options = tuple(word for setting in signer for word in ("-c", setting))
 tree = git.read("mktree", stdin=b"").text.strip()
 names = {name: "x" for name in "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL".split()}
 git.ask_signer("commit-tree", tree, "-S", "-F", "-", stdin=b"said", variables=names)

@@ -215,6 +215,18 @@ def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
     run(main())
 
 
+def test_no_page_asks_to_be_paired_not_even_one_that_was_served_here(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
+            url = server.join_url.replace("/bridge/v1", "/pair")
+            origin = url.removesuffix("/pair").replace("ws", "http", 1)
+            for page in (origin, "http://evil.example"):
+                with pytest.raises(DialRefused):
+                    await dial(Target(url, (("Origin", page),)), ClientConversation())
+
+    run(main())
+
+
 COMMIT = to_base64(hashlib.sha256(bytes(32)).digest())
 HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
 

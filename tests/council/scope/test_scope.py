@@ -383,6 +383,15 @@ def test_a_revision_that_is_none_is_refused(resolve: Callable[..., Scope], kinds
         resolve(**kinds)
 
 
+def test_a_tag_that_looks_like_an_option_is_a_tag(
+    resolve: Callable[..., Scope], project: Path, git: GitRun, write: Write
+) -> None:
+    git("update-ref", "refs/tags/-help", "HEAD")
+    write(project, {"src/db.py": "x = 3\n"})
+
+    assert resolve(diff_base="-help").base_commit == git("rev-parse", "HEAD").strip()
+
+
 def test_text_that_is_no_patch_is_refused(resolve: Callable[..., Scope]) -> None:
     with pytest.raises(UnknownScope, match="no patch"):
         resolve(patch="hello\n")

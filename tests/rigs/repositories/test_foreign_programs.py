@@ -183,6 +183,32 @@ def test_a_pulled_submodule_is_neither_fetched_nor_entered(world, clone, other_c
     assert not (clone / ".git/modules/sub").exists()
 
 
+def test_a_submodule_that_is_checked_out_stays_as_it_is(world, clone, other_clone):
+    world.git("init", "-q", "sub")
+    sub = world.base / "sub"
+    moved = world.commit(sub, {"x": b"2"}, push=False)
+    world.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(sub), "sub", at=other_clone)
+    world.commit(other_clone, {})
+    world.git("pull", "-q", at=clone)
+    world.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", at=clone)
+    before = world.commit(clone / "sub", {"x": b"3"}, push=False)
+    assert before != moved
+    world.git("config", "submodule.recurse", "true", at=clone)
+    world.git("config", "submodule.sub.active", "true", at=clone)
+    world.git("-C", "sub", "checkout", "-q", moved, at=clone)
+    world.git("fetch", "-q", str(clone / "sub"), before, at=other_clone / "sub")
+    world.git("checkout", "-q", before, at=other_clone / "sub")
+    world.git("add", "sub", at=other_clone)
+    world.commit(other_clone, {})
+    repository = world.repository(clone)
+    (clone / "demo-01").mkdir(exist_ok=True)
+    with repository.lock():
+        with repository.begin_posting("demo-01/OURS.md", envelope("demo-01")) as posting:
+            posting.land("ACK: demo-01/OURS.md")
+        assert repository.rebuild(repository.fetch(WIRE), inspected=True)
+    assert (world.head(clone / "sub"), (clone / "sub/x").read_bytes()) == (moved, b"2")
+
+
 def test_a_pulled_gitmodules_that_git_itself_chokes_on_does_not_stop_us(world, clone, other_clone, trap):
     broken = f'[submodule "sub"]\n\tpath = sub\n\turl = x\n\tupdate = !{trap.program}\n'
     world.commit(other_clone, {".gitmodules": broken.encode(), "demo-01/A.md": envelope("demo-01")})

@@ -200,7 +200,7 @@ def _blocker(clone: Clone, path: str) -> str | None:
     parts = path.split("/")
     for depth in range(1, len(parts) + 1):
         place = clone.location.top_level.joinpath(*parts[:depth])
-        if place.is_symlink() or (place.exists() and (depth == len(parts) or not place.is_dir())):
+        if place.exists() and (depth == len(parts) or not place.is_dir()):  # links git finds by itself
             return "/".join(parts[:depth])
     return None
 

@@ -218,11 +218,11 @@ def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
 def test_no_page_asks_to_be_paired_not_even_one_that_was_served_here(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
-            url = server.join_url.replace("/bridge/v1", "/pair")
-            origin = url.removesuffix("/pair").replace("ws", "http", 1)
-            for page in (origin, "http://evil.example"):
-                with pytest.raises(DialRefused):
-                    await dial(Target(url, (("Origin", page),)), ClientConversation())
+            host = server.join_url.split("/")[2]
+            for page, status in ((f"http://{host}", 404), ("http://evil.example", 403)):
+                asked = Request("GET", "/pair", {}, {"host": host, "origin": page}, "127.0.0.1", False)
+                answer = server.gateway.upgrade(asked)
+                assert not isinstance(answer, Upgrade) and answer.status == status
 
     run(main())
 

@@ -432,12 +432,12 @@ def test_nothing_a_repository_configures_is_run(
     write(tmp_path, {"program": f"#!/bin/sh\ntouch {mark}\ncat\n"})
     program.chmod(0o755)
     git("-c", "init.defaultBranch=main", "init", "--quiet", "library")
-    write(project / "library", {"s.txt": "s\n", ".gitattributes": "* filter=evil\n"})
+    write(project / "library", {"s.txt": "s\n", ".gitattributes": "* filter=inner\n"})
     git("-C", "library", "add", "--all")
     git("-C", "library", "commit", "--quiet", "-m", "s")
     git("add", "library")
     git("commit", "--quiet", "-m", "a submodule")
-    git("-C", "library", "config", "filter.evil.clean", str(program))
+    git("-C", "library", "config", "filter.inner.clean", str(program))
     for name in (
         "core.fsmonitor",
         "diff.external",

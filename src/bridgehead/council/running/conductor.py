@@ -35,8 +35,8 @@ from bridgehead.council.calls import (
     UserQuestion,
 )
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun
+from bridgehead.council.findings.tree import stopping_when
 from bridgehead.council.interfaces import CallJournal, HostRequests, MemoryJournal
-from bridgehead.council.replies.json_repair import stopping_when
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result

@@ -25,7 +25,6 @@ _SETTINGS: Final = (
     "core.quotePath=false",
     "core.pager=cat",
     "diff.external=",
-    "submodule.recurse=false",
     "gc.auto=0",
     "maintenance.auto=false",
 )

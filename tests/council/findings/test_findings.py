@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.dismissals import code_of, is_plain, matches_glob, read_entry
-from bridgehead.council.findings.evidence import MOST_QUOTES, Anchor, EvidenceOutcome, check_evidence
+from bridgehead.council.findings.evidence import (
+    MOST_LOOSE_QUOTES,
+    MOST_QUOTES,
+    Anchor,
+    EvidenceOutcome,
+    check_evidence,
+)
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
 from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names, stopping_when
@@ -228,7 +234,7 @@ def test_whoever_quotes_without_end_is_not_searched_for_without_end() -> None:
         check_evidence(" ".join(f"`y = {number}`" for number in range(5_000)), tree)
         check_evidence("m1.py:1 " + " ".join(f"`y = {number}`" for number in range(5_000)), tree)
 
-    assert len(looks) == MOST_QUOTES * 10 + 1 + MOST_QUOTES
+    assert len(looks) == MOST_LOOSE_QUOTES * 10 + 1 + MOST_QUOTES
 
 
 @pytest.mark.parametrize(
@@ -246,3 +252,6 @@ def test_a_check_ends_when_the_council_is_asked_to_stop(evidence: str) -> None:
         check = check_evidence(evidence, tree)
 
     assert (check.outcome, check.reason, len(looks)) == (EvidenceOutcome.UNCHECKED, "stopped", 2)
+    assert check_evidence(evidence, tree).reason != "stopped"
+    with stopping_when(lambda: True):
+        assert check_evidence(evidence, tree).reason != "stopped", "what was checked before is known"

@@ -13,8 +13,9 @@ from bridgehead.council.findings.references import FileReference, LocatedReferen
 from bridgehead.council.findings.tree import FileText, ReadingStopped, Tree, look_up, squeeze
 
 LEAST_QUOTE: Final = 3
-# Each is looked for in the files it may stand in; whoever quotes more does not make that any longer.
+# Each is looked for in the file it belongs to, a loose one in all; whoever quotes more does not make that any longer.
 MOST_QUOTES: Final = 50
+MOST_LOOSE_QUOTES: Final = 5
 
 _FENCE_LINE: Final = re.compile(r"^[^\S\n]*`{3,}[^\n]*(?:\n|\Z)", re.MULTILINE)
 _BACKTICKS: Final = re.compile(r"`+")
@@ -60,7 +61,7 @@ def read_citations(evidence: str, unusual: Sequence[str] = ()) -> Cited:
     quotes = [quote for quote in _marked_passages(evidence) if _is_quote(quote.text, unusual)]
     located = list(_outside(quotes, locate_references(evidence, unusual)))
     if not located:
-        return Cited((), tuple(quote.text for quote in quotes[:MOST_QUOTES]))
+        return Cited((), tuple(quote.text for quote in quotes[:MOST_LOOSE_QUOTES]))
     belonging: dict[FileReference, list[str]] = {found.reference: [] for found in located}
     starts = [found.start for found in located]
     for quote in quotes[:MOST_QUOTES]:
@@ -221,9 +222,11 @@ def check_evidence(evidence: str | None, tree: Tree) -> EvidenceCheck:
     if evidence is None or not evidence.strip():
         return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_evidence")
     try:
-        return _check(evidence, tree)
+        found: EvidenceCheck = tree.checked.get(evidence) or _check(evidence, tree)
     except ReadingStopped:
         return EvidenceCheck(EvidenceOutcome.UNCHECKED, "stopped")
+    tree.checked[evidence] = found
+    return found
 
 
 def _check(evidence: str, tree: Tree) -> EvidenceCheck:
@@ -316,8 +319,8 @@ def search_quote(quote: str, text: FileText) -> Iterator[Lines]:
             for offset in text.occurrences(form):
                 yield text.line_at(offset), text.line_at(offset + len(form) - 1)
             return
-    pieces = [squeeze(piece) for piece in _ELLIPSIS.split(unsigned)]
-    yield from _search_pieces([piece for piece in pieces if len(piece) >= LEAST_QUOTE], text)
+    if len(pieces := _ELLIPSIS.split(unsigned)) > 1:
+        yield from _search_pieces([form for piece in pieces if len(form := squeeze(piece)) >= LEAST_QUOTE], text)
 
 
 def _search_pieces(pieces: Sequence[str], text: FileText) -> Iterator[Lines]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from bridgehead.council.findings.references import looks_usual
 
@@ -56,6 +56,7 @@ class Tree:
         self._read = read
         self._known = frozenset(self.paths)
         self._files: dict[str, FileText | None] = {}
+        self.checked: dict[str, Any] = {}  # what evidence.py found for a text, which is asked for again and again
         self._by_name: dict[str, list[str]] = {}
         for path in self.paths:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)

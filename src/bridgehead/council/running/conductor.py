@@ -214,6 +214,8 @@ class Conductor:
         return self._signalled or (self._means.stop is not None and self._means.stop.cancelled)
 
     def _notice_signal(self) -> None:
+        if self._signalled and self._ending is None:  # the first one was not heeded yet: the event loop has no time
+            raise KeyboardInterrupt
         self._signalled = True
 
     async def _conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:

@@ -201,10 +201,11 @@ def test_whatever_is_in_the_way_of_a_pull_is_named_and_kept(world, clone, other_
 
 
 @pytest.mark.parametrize("staged", [False, True], ids=["in the work tree", "in the index too"])
-def test_what_a_pull_left_that_was_cut_off_is_not_in_the_way_of_the_next(world, clone, other_clone, staged):
+@pytest.mark.parametrize("written", [0, 30, None], ids=["nothing", "a part", "everything"])
+def test_what_a_pull_left_that_was_cut_off_is_not_in_the_way_of_the_next(world, clone, other_clone, staged, written):
     tip = world.commit(other_clone, {"demo-01/A.md": envelope("demo-01")})
     (clone / "demo-01").mkdir()
-    (clone / "demo-01/A.md").write_bytes(envelope("demo-01"))
+    (clone / "demo-01/A.md").write_bytes(envelope("demo-01")[:written])
     if staged:
         world.git("add", "demo-01/A.md", at=clone)
     repository = GitRepository(clone)

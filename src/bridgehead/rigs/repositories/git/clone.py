@@ -81,11 +81,19 @@ class Clone:
 
     def blob_on_disk(self, path: str) -> str | None:
         """Return the id of the file at this path of the work tree; None where no file is, or none we read."""
+        content = self._on_disk(path)
+        return None if content is None else self.blob_id(content)
+
+    def has_beginning_of(self, blob: str, path: str) -> bool:
+        """Tell whether the file at this path holds a blob, or what a git that was killed had written of it."""
+        content = self._on_disk(path)
+        return content is not None and self.git.read("cat-file", "blob", blob).stdout.startswith(content)
+
+    def _on_disk(self, path: str) -> bytes | None:
         try:
-            content = read_bounded(self.location.top_level / path, MAX_FILE_BYTES, root=self.location.top_level)
+            return read_bounded(self.location.top_level / path, MAX_FILE_BYTES, root=self.location.top_level)
         except FileError:
             return None
-        return self.blob_id(content)
 
     @cached_property
     def _hash(self) -> Callable[[bytes], hashlib._Hash]:

@@ -218,7 +218,7 @@ def _undo_half_a_switch(clone: Clone, old: str, new: str) -> None:
         place, found = clone.location.top_level / path, clone.blob_on_disk(path)
         if found == indexed.get(path) or (found is None and os.path.lexists(place)):
             continue
-        if found is None or clone.has_beginning_of(file.blob, path):
+        if found is None or (file.blob and clone.has_beginning_of(file.blob, path)):
             place.unlink(missing_ok=True)
             if path in indexed:
                 lost.append(path)

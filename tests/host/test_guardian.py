@@ -114,12 +114,14 @@ def test_nothing_outlives_a_terminal_that_is_closed(tmp_path: Path) -> None:
 
 SIGNING = """
 import sys
-from bridgehead.rigs.repositories.git.command import Git
-git = Git(sys.argv[1])
-git.extra_settings = ("gpg.format=ssh", "gpg.ssh.program=" + sys.argv[2], "user.signingkey=key::ssh-ed25519 AAAA")
-tree = git.read("mktree", stdin=b"").text.strip()
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.envelope_commit import ask_for_commit
+clone = Clone(sys.argv[1])
+signer = ("gpg.format=ssh", "gpg.ssh.program=" + sys.argv[2], "user.signingkey=key::ssh-ed25519 AAAA")
+clone.git.extra_options = tuple(word for setting in signer for word in ("-c", setting))
+tree = clone.git.read("mktree", stdin=b"").text.strip()
 names = {name: "x" for name in "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL".split()}
-git.ask_signer("commit-tree", tree, "-S", "-F", "-", stdin=b"said", variables=names)
+ask_for_commit(clone, tree, None, "said", names, sign=True)
 """
 
 

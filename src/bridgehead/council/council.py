@@ -76,6 +76,10 @@ class CouncilRun:
         self._at = ""
         self._interrupted: str | None = None
 
+    def again(self) -> CouncilRun:
+        """The same council before its start."""
+        return CouncilRun(self.plan, self._inputs)
+
     def start(self, at: str) -> Turn:
         """Begin: every seat is to be checked."""
         self._at = at

@@ -16,6 +16,7 @@ from bridgehead.bus.access.credentials import (
     RefusalCount,
     RefusalSummary,
 )
+from bridgehead.bus.access.enrolment import revoke
 from bridgehead.bus.client.participant import NotAdmitted, NotOurBridge, Satellite
 from bridgehead.bus.gateway.connections import AUTHENTICATION_S
 from bridgehead.bus.sockets.dial import (
@@ -160,6 +161,18 @@ def test_a_wrong_key_a_wrong_token_and_an_expired_token_are_refused(tmp_path: Pa
                 with pytest.raises(NotAdmitted):
                     await Satellite.connect(join)
             assert served.heard == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("token", [False, True])
+def test_who_was_revoked_a_moment_ago_is_refused(tmp_path: Path, token: bool) -> None:
+    async def main() -> None:
+        async with served_bridge(tmp_path) as served:
+            join = served.enrol("kitchen", token=token)
+            revoke(served.folder, "kitchen")
+            with pytest.raises(NotAdmitted):
+                await Satellite.connect(join)
 
     run(main())
 

@@ -14,6 +14,7 @@ from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.message import Message
+from bridgehead.host.clock import ManualClock, SystemClock
 from bus.support.gateways import HANDLE, next_message, served_bridge, utterance
 from bus.support.running import run, until
 
@@ -228,14 +229,17 @@ def test_a_changed_record_counts_from_the_next_message_and_a_broken_file_changes
 
 def test_a_token_that_expires_ends_its_connection(tmp_path: Path) -> None:
     async def main() -> None:
-        async with served_bridge(tmp_path) as served:
-            join = served.enrol("study", token=True, expires_in_s=0.2)
-            satellite = await Satellite.connect(join)
-            reading = asyncio.ensure_future(satellite.receive())
-            while not reading.done():
-                served.gateway.reload()
-                await asyncio.sleep(0.01)
-            assert isinstance(reading.exception(), ConnectionEnded)
+        clock = ManualClock(SystemClock().now())
+        async with served_bridge(tmp_path, clock=clock) as served:
+            satellite = await Satellite.connect(served.enrol("study", token=True, expires_in_s=86_400))
+            served.gateway.reload()
+            assert not served.announcements.of("bus.revoked")
+            clock.advance(2 * 86_400)
+            served.gateway.reload()
+            (revoked,) = served.announcements.of("bus.revoked")
+            assert (revoked["participant"], revoked["reason"]) == ("study", "expired")
+            with pytest.raises(ConnectionEnded):
+                await satellite.receive()
 
     run(main())
 

@@ -215,6 +215,18 @@ def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
     run(main())
 
 
+def test_no_page_asks_to_be_paired_not_even_one_that_was_served_here(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
+            host = server.join_url.split("/")[2]
+            for page, status in ((f"http://{host}", 404), ("http://evil.example", 403)):
+                asked = Request("GET", "/pair", {}, {"host": host, "origin": page}, "127.0.0.1", False)
+                answer = server.gateway.upgrade(asked)
+                assert not isinstance(answer, Upgrade) and answer.status == status
+
+    run(main())
+
+
 COMMIT = to_base64(hashlib.sha256(bytes(32)).digest())
 HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
 

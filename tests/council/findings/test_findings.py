@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.dismissals import code_of, is_plain, matches_glob, read_entry
-from bridgehead.council.findings.evidence import Anchor, check_evidence
+from bridgehead.council.findings.evidence import (
+    MOST_LOOSE_QUOTES,
+    MOST_QUOTES,
+    Anchor,
+    EvidenceOutcome,
+    check_evidence,
+)
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
-from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names
+from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names, stopping_when
 from bridgehead.council.scope.scope import removed_lines
 
 CODE = "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur.fetchone()\n"
@@ -219,3 +225,33 @@ def test_what_a_change_takes_away_may_be_cited(evidence: str, outcome: str, reas
     found = check_evidence(evidence, tree)
 
     assert (found.outcome, found.reason) == (outcome, reason)
+
+
+def test_whoever_quotes_without_end_is_not_searched_for_without_end() -> None:
+    looks: list[None] = []
+    tree = Tree.of({f"m{number}.py": "x = 1\n" for number in range(10)})
+    with stopping_when(lambda: bool(looks.append(None))):
+        check_evidence(" ".join(f"`y = {number}`" for number in range(5_000)), tree)
+        check_evidence("m1.py:1 " + " ".join(f"`y = {number}`" for number in range(5_000)), tree)
+
+    assert len(looks) == MOST_LOOSE_QUOTES * 10 + 1 + MOST_QUOTES
+
+
+@pytest.mark.parametrize(
+    "evidence", ["m1.py:1 `y = 1`, `y = 2`, `y = 3`", "`y = 1`, `y = 2`, `y = 3`", "m1.py:1, m2.py:2"]
+)
+def test_a_check_ends_when_the_council_is_asked_to_stop(evidence: str) -> None:
+    tree = Tree.of({f"m{number}.py": "x = 1\n" for number in range(3)})
+    looks: list[None] = []
+
+    def soon() -> bool:
+        looks.append(None)
+        return len(looks) == 2
+
+    with stopping_when(soon):
+        check = check_evidence(evidence, tree)
+
+    assert (check.outcome, check.reason, len(looks)) == (EvidenceOutcome.UNCHECKED, "stopped", 2)
+    assert check_evidence(evidence, tree).reason != "stopped"
+    with stopping_when(lambda: True):
+        assert check_evidence(evidence, tree).reason != "stopped", "what was checked before is known"

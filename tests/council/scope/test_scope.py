@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.council.scope.git import NoSuchRevision
-from bridgehead.council.scope.resolve import NoRepository, resolve_scope
+from bridgehead.council.scope.git import GitFailed, NoSuchRevision, repository_at
+from bridgehead.council.scope.resolve import Change, NoRepository, resolve_scope
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
@@ -382,6 +383,15 @@ def test_a_revision_that_is_none_is_refused(resolve: Callable[..., Scope], kinds
         resolve(**kinds)
 
 
+def test_a_tag_that_looks_like_an_option_is_a_tag(
+    resolve: Callable[..., Scope], project: Path, git: GitRun, write: Write
+) -> None:
+    git("update-ref", "refs/tags/-help", "HEAD")
+    write(project, {"src/db.py": "x = 3\n"})
+
+    assert resolve(diff_base="-help").base_commit == git("rev-parse", "HEAD").strip()
+
+
 def test_text_that_is_no_patch_is_refused(resolve: Callable[..., Scope]) -> None:
     with pytest.raises(UnknownScope, match="no patch"):
         resolve(patch="hello\n")
@@ -410,23 +420,68 @@ def test_a_change_needs_git(tmp_path: Path, quiet_environment: dict[str, str], w
 
 
 def test_nothing_a_repository_configures_is_run(
-    resolve: Callable[..., Scope], project: Path, git: GitRun, tmp_path: Path, write: Write
+    resolve: Callable[..., Scope],
+    project: Path,
+    git: GitRun,
+    tmp_path: Path,
+    write: Write,
+    quiet_environment: dict[str, str],
 ) -> None:
     mark = tmp_path / "ran"
     program = tmp_path / "program"
     write(tmp_path, {"program": f"#!/bin/sh\ntouch {mark}\ncat\n"})
     program.chmod(0o755)
+    git("-c", "init.defaultBranch=main", "init", "--quiet", "library")
+    write(project / "library", {"s.txt": "s\n", ".gitattributes": "* filter=inner\n"})
+    git("-C", "library", "add", "--all")
+    git("-C", "library", "commit", "--quiet", "-m", "s")
+    git("add", "library")
+    git("commit", "--quiet", "-m", "a submodule")
+    git("-C", "library", "config", "filter.inner.clean", str(program))
     for name in (
         "core.fsmonitor",
         "diff.external",
         "diff.evil.textconv",
         "diff.evil.command",
         "filter.evil.clean",
+        "filter.a=b.Evil.clean",
+        "filter.long.process",
     ):
         git("config", name, str(program))
-    write(project, {".gitattributes": "*.py diff=evil filter=evil\n", "src/app.py": "print('changed')\n"})
+    lines = "*.py diff=evil filter=evil\n*.txt filter=a=b.Evil\n.gitignore filter=long\n"
+    write(project, {".gitattributes": lines, "src/app.py": "print('changed')\n"})
+    for name in ("src/db.py", ".gitignore", "library/s.txt"):
+        os.utime(project / name, (1, 1))  # git has to look whether it is changed
 
     resolve()
     resolve(diff_base="HEAD")
+    reviewed = repository_at(project, quiet_environment)
+    assert reviewed is not None
+    assert "src/app.py" in Change(reviewed).touched("HEAD")
 
+    assert not mark.exists()
+
+
+def test_a_missing_object_is_not_fetched_by_a_program_the_repository_names(
+    resolve: Callable[..., Scope], project: Path, git: GitRun, tmp_path: Path, write: Write
+) -> None:
+    mark = tmp_path / "ran"
+    write(tmp_path, {"program": f"#!/bin/sh\ntouch {mark}\nexit 1\n"})
+    (tmp_path / "program").chmod(0o755)
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(project),
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": str(tmp_path / "program"),
+    }.items():
+        git("config", name, value)
+    blob = git("rev-parse", "HEAD:src/app.py").strip()
+    (project / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    write(project, {"src/app.py": "print('changed')\n"})
+
+    with pytest.raises(GitFailed) as failed:
+        resolve(diff_base="HEAD")
+
+    assert failed.value.hint == "a review fetches nothing; in a partial clone, run git diff yourself once"
     assert not mark.exists()

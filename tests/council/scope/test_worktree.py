@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,18 +82,25 @@ def test_agent_configuration_and_secrets_are_not_checked_out_and_their_absence_i
     assert worktree.finish("x").files == ("src/db.py",)
 
 
+@pytest.mark.parametrize("part", ["smudge", "clean", "process"])
+@pytest.mark.parametrize("driver", ["evil", "a=b.Evil"])
 def test_hooks_and_filters_of_the_repository_are_not_run(
-    project: Path, git: GitRun, write: Write, tmp_path: Path, quiet_environment: dict[str, str]
+    project: Path,
+    git: GitRun,
+    write: Write,
+    tmp_path: Path,
+    quiet_environment: dict[str, str],
+    driver: str,
+    part: str,
 ) -> None:
     mark = tmp_path / "ran"
     write(tmp_path, {"program": f"#!/bin/sh\ntouch {mark}\ncat\n"})
     (tmp_path / "program").chmod(0o755)
-    write(project, {".gitattributes": "*.py filter=evil\n"})
+    write(project, {".gitattributes": f"*.py filter={driver}\n"})
     git("add", "--all")
     git("commit", "--quiet", "-m", "attributes")
-    for name in ("filter.evil.smudge", "filter.evil.clean"):
-        git("config", name, str(tmp_path / "program"))
-    git("config", "filter.evil.required", "true")
+    git("config", f"filter.{driver}.{part}", str(tmp_path / "program"))
+    git("config", f"filter.{driver}.required", "true")
     for hook in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
         write(project, {f".git/hooks/{hook}": f"#!/bin/sh\ntouch {mark}\n"})
         (project / ".git/hooks" / hook).chmod(0o755)
@@ -101,6 +110,32 @@ def test_hooks_and_filters_of_the_repository_are_not_run(
     worktree.finish("x")
 
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_repository_that_an_agent_puts_into_the_worktree_runs_no_program(
+    project: Path, git: GitRun, write: Write, tmp_path: Path, quiet_environment: dict[str, str], sparse: bool
+) -> None:
+    mark = tmp_path / "ran"
+    write(project, {"library/s.txt": "s\n", "library/.gitattributes": "* filter=evil\n"})
+    for words in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "-m", "s")):
+        git("-C", "library", *words)
+    git("add", "library")
+    git("commit", "--quiet", "-m", "a submodule")
+    if sparse:
+        git("config", "core.sparseCheckout", "true")
+    worktree = make_worktree(repository(project, quiet_environment), project, "k3v9qa")
+    git("-C", "library", "config", "filter.evil.clean", f"touch {mark}; cat")
+    for name in ("library", "another"):
+        shutil.copytree(project / "library", worktree.path / name, dirs_exist_ok=True)
+        os.utime(worktree.path / name / "s.txt", (1, 1))  # git has to look whether it is changed
+    write(worktree.path, {"src/db.py": "x = 2\n"})
+
+    done = worktree.finish("x")
+
+    assert not mark.exists()
+    assert "src/db.py" in done.files
+    assert "library" not in done.files
 
 
 def test_an_agent_cannot_lead_us_elsewhere_through_the_worktrees_git_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bridgehead.errors import FileError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows import Context, Failed, Flow, MockAgentInvoker, RunInputs, RunRequest, run_flow
 from bridgehead.flows.errors import (
@@ -17,7 +19,7 @@ from bridgehead.flows.errors import (
     NoCheckpoint,
 )
 from bridgehead.flows.files.checkpoint_files import SIZE_LIMITS
-from bridgehead.flows.words import RunStatus
+from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, RunStatus
 
 
 def make(function: Callable[..., Any], version: str = "1", **details: Any) -> Flow:
@@ -241,6 +243,26 @@ def test_only_the_first_answer_counts(flow_project: Any) -> None:
     assert flow_project.resume(make(work)).actions == ("rejected:foreign", "wait")
     flow_project.answer("two")
     assert flow_project.resume(make(work)).result == ["one", "two"]
+
+
+@pytest.mark.parametrize("name", [REQUEST_FILE, RESPONSE_FILE])
+def test_a_file_that_cannot_be_removed_is_no_failure_of_the_flow(
+    flow_project: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    flow_project.run(ONE)
+    flow_project.answer("x")
+    unlink = Path.unlink
+
+    def broken(path: Path, missing_ok: bool = False) -> None:
+        if path.name == name:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as disk, pytest.raises(FileError, match=f"{name} was not removed"):
+        disk.setattr(Path, "unlink", broken)
+        flow_project.resume(ONE)
+
+    assert flow_project.resume(ONE).result == "<x>"
 
 
 def test_the_tolerant_profile_is_for_those_who_opt_in(flow_project: Any) -> None:

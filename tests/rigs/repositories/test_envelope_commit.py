@@ -69,6 +69,16 @@ def test_leaving_without_landing_removes_the_file_and_leaves_index_and_head(worl
     assert not repository.has_unfinished_posting()
 
 
+def test_what_the_user_commits_meanwhile_is_not_lost(world, clone, repository, thread):
+    begin = repository.begin_posting("demo-01/ACK.md", b"one\n")
+    with pytest.raises(CommitFailed), repository.lock(), begin as posting:
+        theirs = world.commit(clone, {"notes.txt": b"mine\n"}, push=False)
+        posting.land("ACK: x")
+
+    assert world.head(clone) == theirs
+    assert not (clone / "demo-01/ACK.md").exists()
+
+
 def test_a_name_that_is_taken_is_refused_on_disk_in_the_index_and_in_head(world, clone, repository, thread):
     world.commit(clone, {"demo-01/ACK.md": b"sent\n"})
     (clone / "demo-01/STATE.md").write_text("a draft of the user\n")

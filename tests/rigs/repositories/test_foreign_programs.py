@@ -146,13 +146,12 @@ def test_variables_that_name_a_program_stay_silent(world, clone, other_clone, tr
     assert trap.sprung == ""
 
 
-def test_a_filter_chosen_by_pulled_attributes_does_not_run(world, clone, other_clone, trap):
-    for driver, kinds in {"evil": ("clean", "smudge"), "Long.Running": ("process",)}.items():
-        for kind in kinds:
-            world.git("config", f"filter.{driver}.{kind}", str(trap.named(f"{driver}-{kind}")), at=clone)
-        world.git("config", f"filter.{driver}.required", "true", at=clone)
-    attributes = b"*.md filter=Long.Running\ndemo-01/T*.md filter=evil\n"  # the last line that matches counts
-    world.commit(other_clone, {".gitattributes": attributes})
+@pytest.mark.parametrize("kind", ["clean", "smudge", "process"])
+@pytest.mark.parametrize("driver", ["Git.LFS", "a=b"])
+def test_a_filter_chosen_by_pulled_attributes_does_not_run(world, clone, other_clone, trap, driver, kind):
+    world.git("config", f"filter.{driver}.{kind}", str(trap.program), at=clone)
+    world.git("config", f"filter.{driver}.required", "true", at=clone)
+    world.commit(other_clone, {".gitattributes": f"*.md filter={driver}\n".encode()})
     repository = world.repository(clone)
     assert repository.fast_forward(repository.fetch(WIRE)) is None
     do_everything(world, clone, other_clone)
@@ -182,6 +181,32 @@ def test_a_pulled_submodule_is_neither_fetched_nor_entered(world, clone, other_c
     do_everything(world, clone, other_clone)
     assert trap.sprung == ""
     assert not (clone / ".git/modules/sub").exists()
+
+
+def test_a_submodule_that_is_checked_out_stays_as_it_is(world, clone, other_clone):
+    world.git("init", "-q", "sub")
+    sub = world.base / "sub"
+    moved = world.commit(sub, {"x": b"2"}, push=False)
+    world.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(sub), "sub", at=other_clone)
+    world.commit(other_clone, {})
+    world.git("pull", "-q", at=clone)
+    world.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", at=clone)
+    before = world.commit(clone / "sub", {"x": b"3"}, push=False)
+    assert before != moved
+    world.git("config", "submodule.recurse", "true", at=clone)
+    world.git("config", "submodule.sub.active", "true", at=clone)
+    world.git("-C", "sub", "checkout", "-q", moved, at=clone)
+    world.git("fetch", "-q", str(clone / "sub"), before, at=other_clone / "sub")
+    world.git("checkout", "-q", before, at=other_clone / "sub")
+    world.git("add", "sub", at=other_clone)
+    world.commit(other_clone, {})
+    repository = world.repository(clone)
+    (clone / "demo-01").mkdir(exist_ok=True)
+    with repository.lock():
+        with repository.begin_posting("demo-01/OURS.md", envelope("demo-01")) as posting:
+            posting.land("ACK: demo-01/OURS.md")
+        assert repository.rebuild(repository.fetch(WIRE), inspected=True)
+    assert (world.head(clone / "sub"), (clone / "sub/x").read_bytes()) == (moved, b"2")
 
 
 def test_a_pulled_gitmodules_that_git_itself_chokes_on_does_not_stop_us(world, clone, other_clone, trap):

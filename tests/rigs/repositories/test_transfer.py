@@ -15,7 +15,10 @@ from bridgehead.rigs.repositories.errors import (
     OffTheWire,
     PushFailed,
 )
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.command import GitAnswer
 from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.repositories.git.transfer import clear_stale_locks
 from bridgehead.rigs.repositories.records import InTheWay, Pushed, Raced, Wire
 from rigs.support.git_world import envelope
 
@@ -57,6 +60,17 @@ def test_a_lock_that_a_killed_fetch_left_is_cleared_once_it_is_old(world, clone,
     os.utime(lock, (1, 1))
     assert repository.fetch(WIRE) == theirs
     assert not lock.exists()
+
+
+@pytest.mark.parametrize("name", ["refs/heads/main", "index", "packed-refs", "refs/remotes/../heads/main", "../other"])
+def test_a_lock_that_is_not_of_what_is_fetched_is_left_alone_however_old(clone, name):
+    lock = clone / ".git" / f"{name}.lock"
+    lock.touch()
+    os.utime(lock, (1, 1))
+    refused = GitAnswer(1, b"", f"error: Unable to create '{lock}': File exists.\n")
+
+    assert not clear_stale_locks(Clone(clone), refused)
+    assert lock.exists()
 
 
 def test_a_detached_head_is_on_no_wire(world, clone):
@@ -160,13 +174,21 @@ def test_staged_and_modified_files_of_the_user_survive_a_pull(world, clone, othe
     [
         (lambda clone: (clone / "demo-01").write_text("a file"), "demo-01"),
         (lambda clone: (clone / "demo-01").symlink_to("/tmp"), "demo-01"),
+        (lambda clone: (clone / "demo-01").symlink_to("nowhere"), "demo-01"),
+        (
+            lambda clone: (
+                (clone / ".git/info/exclude").write_text("demo-01\n"),
+                (clone / "demo-01").symlink_to("nowhere"),
+            ),
+            "demo-01",
+        ),
         (lambda clone: ((clone / "demo-01").mkdir(), (clone / "demo-01/A.md").mkdir()), "demo-01/A.md"),
         (
             lambda clone: ((clone / "demo-01").mkdir(), (clone / "demo-01/A.md").symlink_to("x")),
             "demo-01/A.md",
         ),
     ],
-    ids=["file", "link", "directory", "dangling"],
+    ids=["file", "link", "dangling directory", "ignored", "directory", "dangling"],
 )
 def test_whatever_is_in_the_way_of_a_pull_is_named_and_kept(world, clone, other_clone, obstacle, named):
     world.commit(other_clone, {"demo-01/A.md": envelope("demo-01")})
@@ -179,10 +201,11 @@ def test_whatever_is_in_the_way_of_a_pull_is_named_and_kept(world, clone, other_
 
 
 @pytest.mark.parametrize("staged", [False, True], ids=["in the work tree", "in the index too"])
-def test_what_a_pull_left_that_was_cut_off_is_not_in_the_way_of_the_next(world, clone, other_clone, staged):
+@pytest.mark.parametrize("written", [0, 30, None], ids=["nothing", "a part", "everything"])
+def test_what_a_pull_left_that_was_cut_off_is_not_in_the_way_of_the_next(world, clone, other_clone, staged, written):
     tip = world.commit(other_clone, {"demo-01/A.md": envelope("demo-01")})
     (clone / "demo-01").mkdir()
-    (clone / "demo-01/A.md").write_bytes(envelope("demo-01"))
+    (clone / "demo-01/A.md").write_bytes(envelope("demo-01")[:written])
     if staged:
         world.git("add", "demo-01/A.md", at=clone)
     repository = GitRepository(clone)

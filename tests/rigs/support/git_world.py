@@ -72,7 +72,7 @@ class World:
             target = clone / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-            self.git("add", "-f", "--", path, at=clone)
+            self.git("--literal-pathspecs", "add", "-f", "--", path, at=clone)
         self.git("commit", "-q", "--allow-empty", "-m", message, at=clone)
         if push:
             self.git("push", "-q", "origin", "HEAD:main", at=clone)

@@ -17,7 +17,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
 from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
-from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, run_inputs, seat_reports
+from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, make_run, run_inputs, seat_reports
 from bridgehead.assembly.council.opening import Opened, open_council
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import write_context
@@ -176,7 +176,7 @@ class Councils:
         calls = journal.calls_of(council.review_id)
         scope, changed = self._scope_again(council)
         retried = list(dict.fromkeys([*retry, *record.answered_retry(calls)]))
-        refuse_retry(council, retried, seat_reports(council, scope, calls.inputs()))
+        refuse_retry(council, retried, seat_reports(make_run(council, scope), calls.inputs()))
         if changed:
             plan = replace(council.plan, warnings=(*council.plan.warnings, SCOPE_CHANGED))
             council = msgspec.structs.replace(council, plan=plan)

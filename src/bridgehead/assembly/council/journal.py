@@ -192,14 +192,13 @@ def make_run(council: StoredCouncil, scope: Scope) -> CouncilRun:
     return CouncilRun(council.plan, run_inputs(council, scope))
 
 
-def seat_reports(council: StoredCouncil, scope: Scope, inputs: Sequence[Input]) -> list[BridgeReport]:
-    """The last report of every seat, found by going through what happened once more."""
+def seat_reports(run: CouncilRun, inputs: Sequence[Input]) -> list[BridgeReport]:
+    """The last report of every seat, found by going through what happened in a run that has not started."""
     if not inputs:
         return []
-    run = make_run(council, scope)
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
     last = {report.bridge: report for turn in turns for report in turn.seat_reports}
-    return [last[seat] for seat in council.seats if seat in last]
+    return [last[seat] for seat in run.plan.seats if seat in last]
 
 
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:

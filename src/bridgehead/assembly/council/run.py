@@ -32,6 +32,7 @@ from bridgehead.assembly.notices import NoticeStatus
 from bridgehead.contract.record_words import RunState
 from bridgehead.council.calls import CallFailed, GivenUp, Retried
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts
+from bridgehead.council.findings.tree import stopping_when
 from bridgehead.council.interfaces import Observer
 from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
@@ -218,7 +219,8 @@ class CouncilProcess:
                 entry.path: "" for entry in self.scope.left_out if entry.reason not in (Reason.IGNORED, Reason.MASKED)
             }
             report = msgspec.structs.replace(report, commit=self.scope.commit, reviewed=kept_back | seen)
-        seats = seat_reports(council, self.scope, calls.inputs())
+        with stopping_when(lambda: calls.signal is not None):
+            seats = seat_reports(self.run.again(), calls.inputs())
         project = self.assembly.places.project
         written = write_report(project, self.outputs, report, seats, council, self.workplace.finish(council))
         judged = isinstance(report, CouncilReport) and is_judged(report.task_type, report.mode)

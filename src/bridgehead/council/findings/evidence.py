@@ -10,9 +10,12 @@ from enum import StrEnum
 from typing import Any, Final
 
 from bridgehead.council.findings.references import FileReference, LocatedReference, locate_references
-from bridgehead.council.findings.tree import FileText, Tree, squeeze
+from bridgehead.council.findings.tree import FileText, ReadingStopped, Tree, look_up, squeeze
 
 LEAST_QUOTE: Final = 3
+# Each is looked for in the file it belongs to, a loose one in all; whoever quotes more does not make that any longer.
+MOST_QUOTES: Final = 50
+MOST_LOOSE_QUOTES: Final = 5
 
 _FENCE_LINE: Final = re.compile(r"^[^\S\n]*`{3,}[^\n]*(?:\n|\Z)", re.MULTILINE)
 _BACKTICKS: Final = re.compile(r"`+")
@@ -58,10 +61,10 @@ def read_citations(evidence: str, unusual: Sequence[str] = ()) -> Cited:
     quotes = [quote for quote in _marked_passages(evidence) if _is_quote(quote.text, unusual)]
     located = list(_outside(quotes, locate_references(evidence, unusual)))
     if not located:
-        return Cited((), tuple(quote.text for quote in quotes))
+        return Cited((), tuple(quote.text for quote in quotes[:MOST_LOOSE_QUOTES]))
     belonging: dict[FileReference, list[str]] = {found.reference: [] for found in located}
     starts = [found.start for found in located]
-    for quote in quotes:
+    for quote in quotes[:MOST_QUOTES]:
         owner = located[max(bisect_left(starts, quote.inside) - 1, 0)]
         belonging[owner.reference].append(quote.text)
     return Cited(tuple(Citation(reference, tuple(texts)) for reference, texts in belonging.items()), ())
@@ -215,9 +218,18 @@ class EvidenceCheck:
 
 
 def check_evidence(evidence: str | None, tree: Tree) -> EvidenceCheck:
-    """Check what a piece of evidence cites against the tree."""
+    """Check what a piece of evidence cites against the tree; not to the end if the council is asked to stop."""
     if evidence is None or not evidence.strip():
         return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_evidence")
+    try:
+        found: EvidenceCheck = tree.checked.get(evidence) or _check(evidence, tree)
+    except ReadingStopped:
+        return EvidenceCheck(EvidenceOutcome.UNCHECKED, "stopped")
+    tree.checked[evidence] = found
+    return found
+
+
+def _check(evidence: str, tree: Tree) -> EvidenceCheck:
     cited = read_citations(evidence, tree.unusual)
     if not cited.citations:
         return _check_loose_quotes(cited.loose, tree)
@@ -242,6 +254,7 @@ class _Occurrence:
 
 
 def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
+    look_up()
     reference = citation.reference
     cited = _cited_lines(reference)
     path, trouble = _resolve(reference.path, tree)
@@ -299,14 +312,15 @@ def _nearest(quotes: Sequence[str], text: FileText, cited: Lines | None) -> _Occ
 
 def search_quote(quote: str, text: FileText) -> Iterator[Lines]:
     """Where a quote stands: as written, else without diff signs, else in pieces around an ellipsis."""
+    look_up()
     unsigned = _DIFF_SIGN.sub(r"\1", quote)
     for form in dict.fromkeys((squeeze(quote), squeeze(unsigned))):
         if form and form in text.squeezed:
             for offset in text.occurrences(form):
                 yield text.line_at(offset), text.line_at(offset + len(form) - 1)
             return
-    pieces = [squeeze(piece) for piece in _ELLIPSIS.split(unsigned)]
-    yield from _search_pieces([piece for piece in pieces if len(piece) >= LEAST_QUOTE], text)
+    if len(pieces := _ELLIPSIS.split(unsigned)) > 1:
+        yield from _search_pieces([form for piece in pieces if len(form := squeeze(piece)) >= LEAST_QUOTE], text)
 
 
 def _search_pieces(pieces: Sequence[str], text: FileText) -> Iterator[Lines]:

@@ -33,7 +33,7 @@ def join_same_requirement(
     joined: list[list[_Member]] = []
     for group in groups:
         wanted = gaps_of(group)
-        related = [other for other in joined if wanted & gaps_of(other)]
+        related = [other for other in joined if wanted & gaps_of(other)] if wanted else []
         joined = [other for other in joined if other not in related]
         joined.append([*(member for other in related for member in other), *group])
     return joined

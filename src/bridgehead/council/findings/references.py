@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -63,6 +64,7 @@ class LocatedReference:
     end: int
 
 
+@lru_cache(maxsize=10_000)  # every packet of a debate asks for those of every item
 def find_references(text: str) -> tuple[FileReference, ...]:
     """The file references in `text`, in order, equal ones once; URLs are skipped, and so are those beyond a measure."""
     return tuple(islice(dict.fromkeys(reference for reference, _ in _found(text)), MOST_REFERENCES))

@@ -9,13 +9,36 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from bridgehead.council.findings.references import looks_usual
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
+_asked_to_stop: ContextVar[Callable[[], bool]] = ContextVar("asked_to_stop", default=lambda: False)
+
+
+class ReadingStopped(Exception):
+    """The council was asked to stop while something was being read."""
+
+
+@contextmanager
+def stopping_when(asked: Callable[[], bool]) -> Iterator[None]:
+    """Replies that are read inside the block, and evidence that is checked, are given up soon after `asked` says so."""
+    token = _asked_to_stop.set(asked)
+    try:
+        yield
+    finally:
+        _asked_to_stop.reset(token)
+
+
+def look_up() -> None:
+    """Raise ReadingStopped if the council is asked to stop; called again and again by whatever may take long."""
+    if _asked_to_stop.get()():
+        raise ReadingStopped
 
 
 class Tree:
@@ -33,6 +56,7 @@ class Tree:
         self._read = read
         self._known = frozenset(self.paths)
         self._files: dict[str, FileText | None] = {}
+        self.checked: dict[str, Any] = {}  # what evidence.py found for a text, which is asked for again and again
         self._by_name: dict[str, list[str]] = {}
         for path in self.paths:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)

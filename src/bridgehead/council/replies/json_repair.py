@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
+
+from bridgehead.council.findings.tree import look_up
 
 # A closing quote is optional so that an unfinished string at the end is one token too.
 _STRING: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"?'
@@ -24,30 +24,7 @@ _JSON_WORD: Final = {"True": "true", "False": "false", "None": "null"}
 _MOST_DEPTH: Final = 2000
 TOO_DEEP: Final = 0
 _CLOSER: Final = {"{": "}", "[": "]"}
-
-
-# Whoever reads a reply looks up so often: whether the council is asked to stop meanwhile.
 STEPS_BETWEEN_LOOKS: Final = 1024
-_asked_to_stop: ContextVar[Callable[[], bool]] = ContextVar("asked_to_stop", default=lambda: False)
-
-
-class ReadingStopped(Exception):
-    """The council was asked to stop while a reply was being read."""
-
-
-@contextmanager
-def stopping_when(asked: Callable[[], bool]) -> Iterator[None]:
-    """Replies that are read inside the block are given up soon after `asked` says so."""
-    token = _asked_to_stop.set(asked)
-    try:
-        yield
-    finally:
-        _asked_to_stop.reset(token)
-
-
-def look_up() -> None:
-    if _asked_to_stop.get()():
-        raise ReadingStopped
 
 
 def tokens(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.Match[str]]:

@@ -11,15 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from bridgehead.council.replies.json_repair import (
-    TOO_DEEP,
-    Read,
-    ReadingStopped,
-    balanced_end,
-    look_up,
-    read_json,
-    tokens,
-)
+from bridgehead.council.findings.tree import ReadingStopped, look_up
+from bridgehead.council.replies.json_repair import TOO_DEEP, Read, balanced_end, read_json, tokens
 from bridgehead.council.reporting.seat_report import excerpt
 
 # Colour and cursor sequences that a terminal program may leave in its output.

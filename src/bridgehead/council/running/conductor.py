@@ -35,8 +35,8 @@ from bridgehead.council.calls import (
     UserQuestion,
 )
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun
+from bridgehead.council.findings.tree import stopping_when
 from bridgehead.council.interfaces import CallJournal, HostRequests, MemoryJournal
-from bridgehead.council.replies.json_repair import stopping_when
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result
@@ -214,6 +214,8 @@ class Conductor:
         return self._signalled or (self._means.stop is not None and self._means.stop.cancelled)
 
     def _notice_signal(self) -> None:
+        if self._signalled and self._ending is None:  # the first one was not heeded yet: the event loop has no time
+            raise KeyboardInterrupt
         self._signalled = True
 
     async def _conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:

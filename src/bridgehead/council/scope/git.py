@@ -1,7 +1,8 @@
 """The git command, for looking at the reviewed project: nothing it runs may come from the tree (design §9).
 
-Filters and text conversions that a `.gitattributes` could call for are off, and so are hooks, pagers, external diffs
-and file-system monitors. Names are literal and NUL-separated.
+Filters and text conversions that a `.gitattributes` could call for are off, and so are hooks, pagers, external diffs,
+file-system monitors and the fetching of missing objects; submodules are not looked into. Names are literal and
+NUL-separated.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bridgehead.host import process
 from bridgehead.host.command import Command, Ended
 
 GIT_SECONDS: Final = 120.0
+NO_SUBMODULES: Final = "--ignore-submodules=dirty"  # git would ask each with the filters of its own configuration
 _MOST_OUTPUT_BYTES: Final = 256 * 1024 * 1024
 _SETTINGS: Final = (
     "core.fsmonitor=false",
@@ -23,16 +25,19 @@ _SETTINGS: Final = (
     "core.quotePath=false",
     "core.pager=cat",
     "diff.external=",
-    "submodule.recurse=false",
     "gc.auto=0",
     "maintenance.auto=false",
 )
+_NOTHING: Final = "BRIDGEHEAD_NOTHING"  # a variable that holds nothing, for settings that are to hold it
 _ENVIRONMENT: Final = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    _NOTHING: "",
 }
 
 
@@ -40,7 +45,10 @@ class GitFailed(BridgeheadError):
     """git could not do what was needed."""
 
     def __init__(self, arguments: Sequence[str], says: str) -> None:
-        super().__init__(f"git {arguments[0]} failed: {says}")
+        hint = f"a review fetches nothing; in a partial clone, run git {arguments[0]} yourself once"
+        super().__init__(
+            f"git {arguments[0]} failed: {says}", hint=hint if "lazy fetching" in says or "promisor" in says else None
+        )
 
 
 class NoSuchRevision(UserError):
@@ -75,9 +83,9 @@ class Git:
         extra: Mapping[str, str] | None = None,
     ) -> bytes:
         """What git prints; an exit code that is not in `codes` raises GitFailed."""
-        settings = [word for entry in (*_SETTINGS, *self.settings) for word in ("-c", entry)]
+        settings = [word for entry in _SETTINGS for word in ("-c", entry)]
         command = Command(
-            ["git", *settings, *arguments],
+            ["git", *settings, *self.settings, *arguments],
             stdin=stdin,
             env={**self._inputs, **(extra or {})},
             cwd=self.directory,
@@ -111,7 +119,7 @@ class Git:
 
     def is_dirty(self) -> bool:
         """Whether the working tree below the directory differs from the commit, untracked files included."""
-        return bool(self.run("status", "--porcelain", "-z", "--untracked-files=normal", "--", "."))
+        return bool(self.run("status", "--porcelain", "-z", "--untracked-files=normal", NO_SUBMODULES, "--", "."))
 
     def merge_base(self, one: str, other: str) -> str | None:
         found = self.run("merge-base", one, other, codes=(0, 1)).decode().strip()
@@ -124,7 +132,7 @@ class Git:
         """
         printed = self.run(
             "diff",
-            *("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--unified=5"),
+            *("--no-ext-diff", "--no-textconv", NO_SUBMODULES, "--no-color", "--find-renames", "--unified=5"),
             *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--relative"),
             *what,
             "--",
@@ -163,11 +171,11 @@ def repository_at(directory: Path, environment: Mapping[str, str]) -> Git | None
 
 
 def _filters_off(git: Git) -> tuple[str, ...]:
-    """Settings that switch off every filter the user has configured; a `.gitattributes` could call for any of them."""
+    """Options that empty every filter that is configured; a `.gitattributes` could call for any of them.
+
+    Their names may hold a `=`, where `-c` would end them.
+    """
     listed = git.run("config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1)).decode()
     names = {match[1] for name in listed.split("\0") if (match := re.match(r"(filter\..+)\.[a-z]+$", name))}
-    return tuple(
-        setting
-        for name in sorted(names)
-        for setting in (f"{name}.smudge=", f"{name}.clean=", f"{name}.process=", f"{name}.required=false")
-    )
+    parts = ("smudge", "clean", "process", "required")
+    return tuple(f"--config-env={name}.{part}={_NOTHING}" for name in sorted(names) for part in parts)

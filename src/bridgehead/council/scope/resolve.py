@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bridgehead.council.scope.git import Git, GitFailed, NoSuchRevision, repository_at
+from bridgehead.council.scope.git import NO_SUBMODULES, Git, GitFailed, NoSuchRevision, repository_at
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
@@ -155,7 +155,7 @@ class Change:
         """Files of the user's that git names; ours are never part of a review."""
         if None in what:
             return ()
-        names = self._git.fields("diff", "--name-only", "--relative", "-z", *filter(None, what), "--")
+        names = self._git.fields("diff", NO_SUBMODULES, "--name-only", "--relative", "-z", *filter(None, what), "--")
         return tuple(name for name in names if not is_ours(name))
 
     def _digests(self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]) -> dict[str, str]:

@@ -33,6 +33,8 @@ _IDENTITY: Final = {
     "GIT_COMMITTER_EMAIL": "bridgehead@localhost",
 }
 _HIDDEN: Final = (Reason.AGENT_CONFIGURATION, Reason.SECRET)
+# Without it git looks into submodules again where a sparse checkout is configured.
+_STAY_HIDDEN: Final = ("-c", "sparse.expectFilesOutsideOfPatterns=true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +151,18 @@ def make_worktree(git: Git, project: Path, review_id: str) -> Worktree:
 
 
 def _without_hidden(worktree: Worktree) -> Worktree:
-    """Take files out of the checkout that no agent may see, so that their absence is no change."""
+    """Take files out of the checkout that no agent may see, so that their absence is no change.
+
+    Nor are submodules looked into afterwards: an agent may have put a repository there, with filters of its own.
+    """
     inside = _pointed_at(worktree)
     sieve = ScopeFilter()
     for path in inside.fields("ls-files", "-z"):
         take_from_disk(sieve, worktree.path, path)
     hidden = [entry for entry in sieve.left_out if entry.reason in _HIDDEN]
-    if hidden:
-        names = "".join(f"{entry.path}\0" for entry in hidden)
+    unseen = [entry.path for entry in sieve.left_out if entry in hidden or entry.reason is Reason.SUBMODULE]
+    if unseen:
+        names = "".join(f"{path}\0" for path in unseen)
         inside.run("update-index", "--skip-worktree", "-z", "--stdin", stdin=names.encode())
         for entry in hidden:
             (worktree.path / entry.path).unlink(missing_ok=True)
@@ -170,4 +176,4 @@ def _pointed_at(worktree: Worktree) -> Git:
         "GIT_DIR": str(Path(common) / "worktrees" / worktree.path.name),
         "GIT_WORK_TREE": str(worktree.path),
     }
-    return Git(worktree.path, worktree.git.environment, settings=worktree.git.settings, inputs=inputs)
+    return Git(worktree.path, worktree.git.environment, settings=(*worktree.git.settings, *_STAY_HIDDEN), inputs=inputs)

@@ -18,7 +18,7 @@ from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.words import CHECKPOINT_FILES, REQUEST_FILE, RESPONSE_FILE, STATE_FILE
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_private_dir
-from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.file_errors import FileMissing, translated
 from bridgehead.host.files import opened_regular, write_atomic
 
 MIB: Final = 1024 * 1024
@@ -132,7 +132,7 @@ class CheckpointFiles:
 
     def remove(self, path: Path) -> None:
         """Unlink, durably; fine when it is gone already."""
-        with suppress(FileNotFoundError):
+        with suppress(FileMissing), translated(path, "removed"):
             path.unlink()
             _sync(path.parent)
 
@@ -140,7 +140,7 @@ class CheckpointFiles:
         """Move an answer that answers nothing into rejected/, whatever kind of file it is."""
         make_private_dir(self.root.rejected, root=self.root.path)
         target = self.root.rejected / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{os.urandom(4).hex()}-{path.name}"
-        with suppress(FileNotFoundError):
+        with suppress(FileMissing), translated(path, "moved"):
             path.rename(target)
             log_warning(f"{path.name} was moved to {target}: {reason}")
 

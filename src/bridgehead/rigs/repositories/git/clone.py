@@ -19,7 +19,7 @@ from bridgehead.host.files import read_bounded
 from bridgehead.host.locks import FileLock, read_holder
 from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
-from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
+from bridgehead.rigs.repositories.git.command import NOTHING, Git, GitAnswer, require_success
 
 if TYPE_CHECKING:
     import hashlib
@@ -60,7 +60,7 @@ class Clone:
     def reload_settings(self) -> None:
         """Ask git again what is configured."""
         self.settings = GitSettings.read(self.git)
-        self.git.extra_settings = self.settings.switched_off_drivers()
+        self.git.extra_options = self.settings.switched_off_drivers()
 
     def _pin_inherited_paths(self) -> None:
         """Inside a hook git hands down relative paths, which stop being true when we change directory."""
@@ -81,11 +81,19 @@ class Clone:
 
     def blob_on_disk(self, path: str) -> str | None:
         """Return the id of the file at this path of the work tree; None where no file is, or none we read."""
+        content = self._on_disk(path)
+        return None if content is None else self.blob_id(content)
+
+    def has_beginning_of(self, blob: str, path: str) -> bool:
+        """Tell whether the file at this path holds a blob, or what a git that was killed had written of it."""
+        content = self._on_disk(path)
+        return content is not None and self.git.read("cat-file", "blob", blob).stdout.startswith(content)
+
+    def _on_disk(self, path: str) -> bytes | None:
         try:
-            content = read_bounded(self.location.top_level / path, MAX_FILE_BYTES, root=self.location.top_level)
+            return read_bounded(self.location.top_level / path, MAX_FILE_BYTES, root=self.location.top_level)
         except FileError:
             return None
-        return self.blob_id(content)
 
     @cached_property
     def _hash(self) -> Callable[[bytes], hashlib._Hash]:
@@ -227,10 +235,7 @@ class GitSettings:
         return {key[len("remote.") : -len(".url")] for key in self._values if _REMOTE.fullmatch(key)}
 
     def switched_off_drivers(self) -> tuple[str, ...]:
-        """Return the settings that keep every configured filter from running (see command.py)."""
+        """Return the options that empty every configured filter (see command.py), whatever its name holds."""
         drivers = {key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1}
-        return tuple(
-            f"{driver}.{what}"
-            for driver in sorted(drivers)
-            for what in ("clean=", "smudge=", "process=", "required=false")
-        )
+        parts = ("clean", "smudge", "process", "required")
+        return tuple(f"--config-env={driver}.{part}={NOTHING}" for driver in sorted(drivers) for part in parts)

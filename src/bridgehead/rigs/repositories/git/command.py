@@ -49,7 +49,9 @@ _SETTINGS = (
     "i18n.logOutputEncoding=UTF-8",
 )
 _NO_HOOKS = "core.hooksPath=/dev/null"
+NOTHING = "BRIDGEHEAD_NOTHING"  # a variable that holds nothing, for settings that are to hold it
 _VARIABLES = {
+    NOTHING: "",
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "",
@@ -131,12 +133,12 @@ class Running:
 
 
 class Git:
-    """Runs git in one directory. `extra_settings` names settings that only this repository makes necessary."""
+    """Runs git in one directory. `extra_options` are those that only this repository makes necessary."""
 
     def __init__(self, directory: str, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.environment = git_environment(os.environ if environment is None else environment)
-        self.extra_settings: tuple[str, ...] = ()
+        self.extra_options: tuple[str, ...] = ()
         self.inherited_lock: int | None = None  # a lock that outlives us for as long as a shielded call runs
 
     def start(
@@ -156,13 +158,13 @@ class Git:
         asking where the user's hooks are.
         """
         always = _SETTINGS if hooks_path_shown else (_NO_HOOKS, *_SETTINGS)
-        configured = [word for setting in (*always, *self.extra_settings, *settings) for word in ("-c", setting)]
+        configured = [word for setting in (*always, *settings) for word in ("-c", setting)]
         environment = {**self.environment, **(variables or {})}
         if index is not None:
             environment["GIT_INDEX_FILE"] = index
         try:
             process = subprocess.Popen(
-                ("git", "--literal-pathspecs", *configured, *arguments),
+                ("git", "--literal-pathspecs", *configured, *self.extra_options, *arguments),
                 cwd=self.directory,
                 env=environment,
                 stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,

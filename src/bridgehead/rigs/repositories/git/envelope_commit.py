@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bridgehead.errors import UserError
@@ -15,6 +15,7 @@ from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, Posting
 from bridgehead.rigs.repositories.errors import CommitFailed, GitFailed, SigningFailed
 from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.command import GitAnswer
 from bridgehead.rigs.repositories.git.commit_journal import (
     JournalEntry,
     draft_file,
@@ -122,13 +123,8 @@ class GitPosting(Posting):
 
     def _commit_tree(self, tree: str, message: str, identity: Identity | None, *, must_sign: bool) -> str:
         sign = must_sign or self._clone.settings.flag("commit.gpgsign")
-        parents = (self._head.commit,) if self._head.commit else ()
-        ask = self._clone.git.ask_signer if sign else self._clone.git.ask
-        answer = ask(
-            *commit_tree_arguments(tree, parents, sign=sign),
-            stdin=message.encode("utf-8", "surrogateescape"),
-            variables=identity_variables(identity) if identity else {},
-        )
+        variables = identity_variables(identity) if identity else {}
+        answer = ask_for_commit(self._clone, tree, self._head.commit, message, variables, sign=sign)
         if answer.code != 0:
             raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)
         commit = answer.text.strip()
@@ -144,10 +140,13 @@ class NestedRepository(UserError):
         super().__init__(f"{directory} is a git repository of its own; nothing was written")
 
 
-def commit_tree_arguments(tree: str, parents: tuple[str, ...], *, sign: bool) -> tuple[str, ...]:
-    """Return the call that makes a commit of a tree; the message comes from stdin."""
-    named = [word for parent in parents for word in ("-p", parent)]
-    return ("commit-tree", tree, *named, *(("-S",) if sign else ()), "-F", "-")
+def ask_for_commit(
+    clone: Clone, tree: str, parent: str | None, message: str, variables: Mapping[str, str], *, sign: bool
+) -> GitAnswer:
+    """Ask git for a commit of a tree; a signer ends with us."""
+    ask = clone.git.ask_signer if sign else clone.git.ask
+    words = (*(("-p", parent) if parent else ()), *(("-S",) if sign else ()), "-F", "-")
+    return ask("commit-tree", tree, *words, stdin=message.encode("utf-8", "surrogateescape"), variables=variables)
 
 
 def identity_variables(author: Identity, committer: Identity | None = None) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bridgehead.rigs.repositories.errors import FetchFailed, PushFailed, SigningFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS
-from bridgehead.rigs.repositories.git.envelope_commit import commit_tree_arguments
+from bridgehead.rigs.repositories.git.envelope_commit import ask_for_commit
 from bridgehead.rigs.repositories.git.refs import local_ref, push_ref, remote_ref
 from bridgehead.rigs.repositories.records import FreezeNote, Raced, Wire
 
@@ -75,7 +75,7 @@ def _written(clone: Clone, text: str, kind: str) -> str:
 
 def _signed(clone: Clone, note: str) -> str:
     tree = clone.git.write("mktree", stdin=b"").text.strip()
-    answer = clone.git.ask_signer(*commit_tree_arguments(tree, (), sign=True), stdin=note.encode(), variables={})
+    answer = ask_for_commit(clone, tree, None, note, {}, sign=True)
     if answer.code != 0:
         raise SigningFailed(answer.stderr)
     return answer.text.strip()

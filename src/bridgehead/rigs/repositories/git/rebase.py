@@ -16,7 +16,7 @@ from bridgehead.rigs.envelope.names import envelope_at, next_filename
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import require_success
-from bridgehead.rigs.repositories.git.envelope_commit import commit_tree_arguments, move_branch
+from bridgehead.rigs.repositories.git.envelope_commit import ask_for_commit, move_branch
 from bridgehead.rigs.repositories.git.history import commits_between, committed_files, merge_base
 from bridgehead.rigs.repositories.records import REGULAR, CommitRecord, Head, Rebuilt, Recovered
 from bridgehead.rigs.repositories.work_tree import names_in
@@ -155,11 +155,8 @@ def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> l
 
 
 def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> str:
-    answer = clone.git.ask(
-        *commit_tree_arguments(tree, (parent,), sign=plan.signed),
-        stdin=(plan.message + "\n").encode("utf-8", "surrogateescape"),
-        variables=_same_people(clone, plan.old_commit),
-    )
+    people = _same_people(clone, plan.old_commit)
+    answer = ask_for_commit(clone, tree, parent, f"{plan.message}\n", people, sign=plan.signed)
     if answer.code != 0:
         raise GitFailed(f"{plan.turns[0].old_path} could not be committed on the new tip", answer.stderr)
     return answer.text.strip()
@@ -221,7 +218,7 @@ def _undo_half_a_switch(clone: Clone, old: str, new: str) -> None:
         place, found = clone.location.top_level / path, clone.blob_on_disk(path)
         if found == indexed.get(path) or (found is None and os.path.lexists(place)):
             continue
-        if found in (None, file.blob, clone.blob_id(b"")):
+        if found is None or (file.blob and clone.has_beginning_of(file.blob, path)):
             place.unlink(missing_ok=True)
             if path in indexed:
                 lost.append(path)

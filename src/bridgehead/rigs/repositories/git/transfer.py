@@ -24,7 +24,7 @@ from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, Gi
 from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
 from bridgehead.rigs.repositories.git.history import diff
 from bridgehead.rigs.repositories.git.refs import push_ref
-from bridgehead.rigs.repositories.records import Head, InTheWay, PathChange, Pushed, Raced, Wire
+from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, Wire
 
 _FETCHED = "fetched"  # an empty file; its time is that of the last fetch
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
@@ -166,7 +166,8 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     if head.commit is None:
         raise GitFailed("the branch has no commit yet, so there is nothing to fast-forward")
     arriving = [change for change in diff(clone.git, head.commit, commit) if change.status in "ARC"]
-    leftovers = [change.path for change in arriving if _was_left_by_a_pull(clone, change)]
+    # What an earlier pull had written when it was cut off.
+    leftovers = [change.path for change in arriving if clone.has_beginning_of(change.blob, change.path)]
     blockers = {blocker for change in arriving if (blocker := _blocker(clone, change.path))} - {*leftovers}
     if blockers:
         return InTheWay(tuple(sorted(blockers)))
@@ -190,17 +191,12 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     return None
 
 
-def _was_left_by_a_pull(clone: Clone, change: PathChange) -> bool:
-    """Whether the file in the way is what arrives, or empty: an earlier pull was cut off while it wrote it."""
-    return clone.blob_on_disk(change.path) in (change.blob, clone.blob_id(b""))
-
-
 def _blocker(clone: Clone, path: str) -> str | None:
     """What lies where a new file would go, and is not ours to lose: the path itself, or a file above it."""
     parts = path.split("/")
     for depth in range(1, len(parts) + 1):
         place = clone.location.top_level.joinpath(*parts[:depth])
-        if place.is_symlink() or (place.exists() and (depth == len(parts) or not place.is_dir())):
+        if place.exists() and (depth == len(parts) or not place.is_dir()):  # links git finds by itself
             return "/".join(parts[:depth])
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope
@@ -46,9 +47,9 @@ class Catalogue:
             for_reading=for_reading,
         )
         self.survey = self._index.survey
-        self._listings = self._list()
 
-    def _list(self) -> dict[str, ThreadListing]:
+    @cached_property
+    def _listings(self) -> dict[str, ThreadListing]:
         if self._thread_id is not None:
             return {self._thread_id: self._index.thread(self._thread_id)}
         return {found.thread_id: found for found in self._index.threads()}
@@ -62,7 +63,12 @@ class Catalogue:
         """List them so after all."""
         if not self._index.is_placed:
             self._index.place()
-            self._listings = self._list()
+            vars(self).pop("_listings", None)
+
+    def put_in_order(self, thread_id: str) -> bool:
+        """List one thread so, unless that takes as long; no commit of it compares with those of another thread then."""
+        vars(self).pop("_listings", None)
+        return not self._index.is_placed and self._index.put_in_order(thread_id)
 
     def is_all_committed(self) -> bool:
         """Tell whether every envelope is as HEAD has it, as far as git answers for that."""

@@ -246,6 +246,10 @@ class Repository(ABC, Files):
         """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
 
     @abstractmethod
+    def thread_commits(self, head: str, thread: str) -> list[CommitRecord] | None:
+        """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
+
+    @abstractmethod
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         """Return the commits of `tip` that `base` lacks, parents before children."""
 

@@ -40,6 +40,7 @@ class EnvelopeIndex:
         self._with_history = with_history
         self._for_reading = for_reading
         self._loaded: dict[str, Envelope] = {}  # by blob
+        self._in_order: dict[str, HistoryRow] = {}  # of the one thread looked at, while the index is not placed
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.quarantine = Quarantine(repository.private_dir)
@@ -57,7 +58,14 @@ class EnvelopeIndex:
     def place(self) -> None:
         """Take in history after all."""
         self._with_history = True
+        self._in_order = {}
         self._bring_up_to_date()
+
+    def put_in_order(self, thread: str) -> bool:
+        """Find out which commits added one thread, if that is quick; their positions compare with one another only."""
+        commits = self._repository.thread_commits(self.survey.head, thread) if self.survey.head else None
+        fold_commits(lambda _: self._in_order, commits or (), 0)
+        return commits is not None
 
     @property
     def is_linear(self) -> bool:
@@ -80,7 +88,7 @@ class EnvelopeIndex:
         if apart := self._kept_apart(name, rows):
             rows = [row for row in rows if row.filename not in apart]
             names = [filename for filename in names if filename not in apart]
-        history = self._file.thread(name).history
+        history = self._in_order or self._file.thread(name).history
         return ThreadListing(
             name,
             tuple(listed(name, row, history.get(row.filename)) for row in rows if row.readable),

@@ -19,7 +19,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from bridgehead.host.child import SignalsHeld, end_child
 from bridgehead.rigs.repositories.errors import GitFailed, GitMissing, GitStorageFailed, GitTimedOut
@@ -117,6 +117,17 @@ class Running:
                 stdout = written.read()
             self._close_output_file()
         return GitAnswer(self._process.returncode, stdout, stderr.decode("utf-8", "replace"))
+
+    def converse(self, request: bytes) -> IO[bytes]:
+        """Hand one request to a process that takes several, and return where its answers appear."""
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("it was started without input, or with a file for its output")
+        try:
+            self._process.stdin.write(request)
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise GitFailed(f"git {self._command} ended early") from error
+        return self._process.stdout
 
     def abandon(self) -> None:
         """End it because nobody will ask for its answer; a shielded one goes on without us."""

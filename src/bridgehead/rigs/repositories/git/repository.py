@@ -190,6 +190,11 @@ class GitRepository(WorkTree, Repository):
 
         return history.newest_commits(self._clone.git, head, most)
 
+    def thread_commits(self, head: str, thread: str) -> list[CommitRecord] | None:
+        from bridgehead.rigs.repositories.git import history
+
+        return history.thread_commits(self._clone, head, thread)
+
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         from bridgehead.rigs.repositories.git import history
 

@@ -13,6 +13,7 @@ import pytest
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.threads import index_store
 from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.trust.verification_kinds import Kind
@@ -242,7 +243,7 @@ def test_a_merge_makes_history_branch_and_positions_are_the_same_cold_and_warm(w
         lambda stored: stored[: len(stored) // 2],
         lambda stored: stored.replace(b"rig-a", b"rig-b"),
         lambda stored: b"[]\n" + stored,
-        lambda stored: stored.replace(b'"format": 1', b'"format": 999', 1),
+        lambda stored: stored.replace(b'"format": 2', b'"format": 999', 1),
         lambda stored: b"{" * 100_000,
     ],
     ids=["empty", "zeros", "torn", "altered", "list", "future", "nested"],
@@ -253,7 +254,7 @@ def test_a_spoilt_index_is_rebuilt_silently(world, clone, damage):
     path = index_file(clone)
     path.write_bytes(damage(path.read_bytes()))
     assert look(clone) == before
-    assert json.loads(path.read_bytes().splitlines()[0])["format"] == 1
+    assert json.loads(path.read_bytes().splitlines()[0])["format"] == 2
 
 
 def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, clone):
@@ -263,7 +264,10 @@ def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, c
     before = look(clone)
     path = index_file(clone)
     header = json.loads(path.read_bytes().splitlines()[0])
+    extent = path.read_bytes().splitlines()[1].partition(b"\t")[2].partition(b" ")[0]  # as if the rows were right
     for rows in (
+        b"demo-01\t%b {}\n" % extent,
+        b'demo-01\t%b {"files":[[1]],"history":[[2]]}\n' % extent,
         b"demo-01\t{}\n",
         b"demo-01\t[1]\n",
         b'demo-01\t{"files":[[1]],"history":[[2]]}\n',
@@ -271,6 +275,23 @@ def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, c
     ):
         path.write_bytes(json.dumps({**header, "checksum": crc32(rows)}).encode() + b"\n" + rows)
         assert look(clone) == before
+
+
+def test_threads_that_name_nobody_asked_for_are_not_read(world, clone, monkeypatch):
+    names = {"demo-01": "rig-a", "demo-02": "rig-b", "demo-03": "rig-ab"}
+    world.commit(clone, {f"{name}/ACK.md": envelope(name, sender) for name, sender in names.items()})
+    look(clone)
+    decoded = []
+    decode = index_store._decode
+    monkeypatch.setattr(index_store, "_decode", lambda line: decoded.append(line) or decode(line))
+
+    index = EnvelopeIndex(GitRepository(clone), with_findings=True)
+
+    assert index.names == sorted(names) and decoded == []
+    assert index.names_naming(["rig-a"]) == ["demo-01"]
+    assert index.names_naming(["rig-b", "rig-ab"]) == ["demo-02", "demo-03"]
+    assert index.names_naming(["rig-z"]) == sorted(names)  # to whom all of them are addressed
+    assert index.thread("demo-02").envelopes[0].turn.sender == "rig-b" and len(decoded) == 1
 
 
 def test_an_index_that_cannot_be_written_costs_only_time(world, clone):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope
@@ -47,12 +46,7 @@ class Catalogue:
             for_reading=for_reading,
         )
         self.survey = self._index.survey
-
-    @cached_property
-    def _listings(self) -> dict[str, ThreadListing]:
-        if self._thread_id is not None:
-            return {self._thread_id: self._index.thread(self._thread_id)}
-        return {found.thread_id: found for found in self._index.threads()}
+        self._listings: dict[str, ThreadListing] = {}
 
     @property
     def is_placed(self) -> bool:
@@ -63,11 +57,11 @@ class Catalogue:
         """List them so after all."""
         if not self._index.is_placed:
             self._index.place()
-            vars(self).pop("_listings", None)
+            self._listings.clear()
 
     def put_in_order(self, thread_id: str) -> bool:
         """List one thread so, unless that takes as long; no commit of it compares with those of another thread then."""
-        vars(self).pop("_listings", None)
+        self._listings.clear()
         return not self._index.is_placed and self._index.put_in_order(thread_id)
 
     def is_all_committed(self) -> bool:
@@ -75,19 +69,25 @@ class Catalogue:
         tracked = self.survey.tracked_paths()
         return not self.survey.dirty and all(
             f"{listing.thread_id}/{envelope.turn.filename}" in tracked
-            for listing in self._listings.values()
+            for listing in map(self.listing, self.thread_ids())
             for envelope in listing.envelopes
         )
 
-    def thread_ids(self) -> list[str]:
-        return list(self._listings)
+    def thread_ids(self, *, naming: Iterable[str] | None = None) -> list[str]:
+        """The threads, or those alone in which one of these rigs is named."""
+        if self._thread_id is not None:
+            return [self._thread_id]
+        names = self._index.names if naming is None else self._index.names_naming(naming)
+        return [name for name in names if self.listing(name).envelopes]
 
     def listing(self, thread_id: str) -> ThreadListing:
+        if thread_id not in self._listings:
+            self._listings[thread_id] = self._index.thread(thread_id)
         return self._listings[thread_id]
 
     def envelopes(self) -> list[ListedEnvelope]:
         """Every envelope, thread by thread."""
-        return [envelope for listing in self._listings.values() for envelope in listing.envelopes]
+        return [envelope for name in self.thread_ids() for envelope in self.listing(name).envelopes]
 
     def committed(self, thread_id: str) -> dict[str, HistoryRow]:
         """How the files of a thread came into HEAD, by name, whatever the work tree holds."""

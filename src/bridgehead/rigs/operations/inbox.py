@@ -42,7 +42,7 @@ def inbox(rig: Rig) -> Inbox:
         found.escalated,
         found.conflicts,
         iso_timestamp(looked_at) if looked_at is not None else None,
-        last_heard(known),
+        lambda: last_heard(known),
         rig.now_ms(),
     )
 
@@ -63,7 +63,8 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
     observers = frozenset(member.rig for member in members if member.role is Role.OBSERVER)
     unseen = Crossings(rig.repository.private_dir).with_turn
     judge = _Judge(rig, known, identities)
-    threads = [_turns(known, name) for name in known.thread_ids() if name != MEMBERS_THREAD]
+    naming = known.thread_ids(naming=(own, *wards))
+    threads = [_turns(known, name) for name in naming if name != MEMBERS_THREAD]
 
     def concerns(debtor: str, creditor: str) -> bool:
         return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
@@ -192,7 +191,7 @@ class Inbox(NamedTuple):
     escalated: Sequence[Debt] = ()
     conflicts: Sequence[tuple[Turn, ...]] = ()
     remote_seen_at: str | None = None
-    last_heard: Mapping[str, str] = MappingProxyType({})
+    last_heard: Callable[[], Mapping[str, str]] = dict  # only documents say it, and it takes reading every thread
     now_ms: int = 0
 
     @property
@@ -236,7 +235,7 @@ class Inbox(NamedTuple):
             escalated=debts(self.escalated),
             conflicts=conflicts,
             remote_seen_at=self.remote_seen_at,
-            rigs=[{"rig_id": rig, "last_heard": at} for rig, at in self.last_heard.items()],
+            rigs=[{"rig_id": rig, "last_heard": at} for rig, at in self.last_heard().items()],
         )
 
 

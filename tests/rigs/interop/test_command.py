@@ -405,3 +405,13 @@ def test_one_tree_under_two_names(mac: Clone, program: str) -> None:
 
     assert done.out.startswith("rig-bridge: status open=1")
     assert all(line.startswith(f"{program}: ") for line in done.err.splitlines())
+
+
+@pytest.mark.parametrize("program", ["rig-bridge", "bridgehead"])
+def test_hints_name_the_command_that_was_typed(mac: Clone, program: str) -> None:
+    typed = ["bridgehead", "rig"] if program == "bridgehead" else ["rig-bridge"]
+
+    done = mac.run(str(Path(OURS).with_name(program)), *typed[1:], "thread", "nope-01")
+
+    assert f"hint: {' '.join(typed)} status lists the threads" in done.err
+    assert ("rig-bridge " in done.err) == (program == "rig-bridge")

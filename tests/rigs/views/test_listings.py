@@ -50,9 +50,9 @@ def test_rows_below_the_count() -> None:
     assert list(Inbox([]).lines()) == ["rig-bridge: inbox waiting=0"]
     all_of_it = Inbox([], [DEBT], [NOTICE], [DEBT], [(NOTICE.turn, NOTICE.turn)])
     assert list(all_of_it.remarks()) == [
-        "others owe this rig 1 answers; inbox --owed lists them",
+        "others owe this rig 1 answer; rig-bridge inbox --owed lists them",
         "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
-        "the remote was last looked at never; sync --auto looks again",
+        "the remote was never looked at; rig-bridge sync --auto looks",
     ]
     assert list(all_of_it.lines(with_owed=True)) == [
         "rig-bridge: inbox waiting=2",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.names import envelope_at, is_envelope_name
-from bridgehead.rigs.repositories.base import PendingHistory, Repository, Survey
+from bridgehead.rigs.repositories.base import Repository, Survey
 from bridgehead.rigs.repositories.records import CommitRecord, History, PathChange
 from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelope, listed
 from bridgehead.rigs.threads.index_store import (
@@ -137,27 +137,13 @@ class EnvelopeIndex:
 
     def _bring_up_to_date(self) -> None:
         known = self._file.header
-        history = self._begin_history(known)
-        try:
-            if history is not None:
-                history.start()
-            self.names = self._take_in_files(known)
-            header = self._take_in(history.result(), known) if history is not None else known
-        except BaseException:
-            if history is not None:
-                history.abandon()
-            raise
+        self.names = self._take_in_files(known)
+        is_new = self.survey.head != known.head and (known.head is not None or self._with_history)
+        header = self._take_in(self._repository.history(self.survey.head, known.head), known) if is_new else known
         digest = self.survey.digest if self._is_whole else header.digest
         if not self._is_whole and self._file.has_changes:
             digest = None  # this thread is ahead of the others now
         self._file.save(header._replace(digest=digest))
-
-    def _begin_history(self, known: Header) -> PendingHistory | None:
-        """Ask for the commits that are new; None if there are none, or if all are and nobody needs them."""
-        head = self.survey.head
-        if known.head is None and not self._with_history:
-            return None
-        return self._repository.begin_history(head, after=known.head) if head != known.head else None
 
     def _take_in(self, history: History, known: Header) -> Header:
         """Bring positions up to HEAD."""

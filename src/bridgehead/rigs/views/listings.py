@@ -211,11 +211,13 @@ class Inbox(NamedTuple):
     def remarks(self) -> Iterator[str]:
         """What a reader should know beside the rows."""
         if self.owed:
-            yield f"others owe this rig {len(self.owed)} answers; inbox --owed lists them"
+            answers = f"{len(self.owed)} answer{'s' * (len(self.owed) != 1)}"
+            yield f"others owe this rig {answers}; rig-bridge inbox --owed lists them"
         for ends in self.conflicts:
             files = ", ".join(turn.filename for turn in ends)
             yield f"thread {ends[0].thread_id} was closed more than once: {files}"
-        yield f"the remote was last looked at {self.remote_seen_at or 'never'}; sync --auto looks again"
+        seen = f"was last looked at {self.remote_seen_at}" if self.remote_seen_at else "was never looked at"
+        yield f"the remote {seen}; rig-bridge sync --auto looks"
 
     def json_object(self) -> dict[str, object]:
         def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:

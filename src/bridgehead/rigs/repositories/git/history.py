@@ -6,11 +6,10 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from typing import IO
 
 from bridgehead.host.child import SignalsHeld
-from bridgehead.host.directories import make_dir
-from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, PendingHistory
+from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import Git, Running, require_success
@@ -95,7 +94,8 @@ def history(git: Git, head: str | None, after: str | None) -> History:
 def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
     """Return the commits of `tip` that `base` lacks, parents before children."""
     excluded = (f"^{base}",) if base else ()
-    return parse_log(git.read(*log_arguments(tip, *excluded)).text)
+    answer = git.ask(*log_arguments(tip, *excluded), settings=_SMALL_CACHE)
+    return parse_log(require_success("log", answer).text)
 
 
 def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
@@ -109,92 +109,71 @@ def log_arguments(*revisions: str) -> tuple[str, ...]:
     return (*_LOG, *revisions, "--")
 
 
-class GitHistory(PendingHistory):
-    """A log that git writes into a file while we do something else."""
-
-    def __init__(self, git: Git, head: str, scratch: Path) -> None:
-        make_dir(scratch.parent)
-        handle = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        scratch.unlink()
-        self._handle = handle
-        self._git = git
-        self._head = head
-        self._running: Running | None = None
-
-    def start(self) -> None:
-        with SignalsHeld():
-            self._running = self._git.start(*log_arguments(self._head), output_file=self._handle, settings=_SMALL_CACHE)
-
-    def result(self) -> History:
-        if self._running is None:
-            raise RuntimeError("result before start")
-        answer = require_success("log", self._running.answer())
-        return History(tuple(parse_log(answer.text)), from_start=True)
-
-    def abandon(self) -> None:
-        if self._running is not None:
-            self._running.abandon()
-        else:
-            os.close(self._handle)
-
-
 def thread_commits(clone: Clone, head: str, thread: str) -> list[CommitRecord] | None:
     """Return the commits of a long history that changed one thread, parents first, with what they changed in it.
 
     Where two commits have the same tree of the thread, nothing between them is looked at; what was changed there and
     changed back shows in `history` only. None for a history that is short, or no single line as far as the thread goes.
     """
-    with _Objects(clone.git, "--batch-check=%(objectname) %(objecttype)") as objects:
-        line = _line_with(objects, clone.git, head, thread)
-        changed = _tree_changes(line, lambda commits: objects.trees(commits, thread)) if line else []
+    objects = _Objects(clone.git)
+    try:
+        found = _thread_commits(clone, objects, head, thread)
+        objects.let_go()
+    except BaseException:
+        objects.let_go()
+        raise
+    return found
+
+
+def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str) -> list[CommitRecord] | None:
+    line = _line_with(objects, clone.git, head, thread)
     if line is None:
         return None
+    changed = _tree_changes(line, lambda commits: objects.trees(commits, thread))
     stdin = _lines([line[index] for index, _ in changed])
     commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text) if changed else []
-    with _Objects(clone.git, "--batch") as objects:
-        changes = _changes_of_trees(clone, objects, [tree for _, tree in changed], commits, thread)
+    changes = _changes_of_trees(clone, objects, [tree for _, tree in changed], commits, thread)
     if changes is None:
         return None
     return [commit._replace(changes=found) for commit, found in zip(commits, changes, strict=True)]
 
 
 class _Objects:
-    """One `cat-file` that answers question by question."""
+    """Answers question by question what the object store holds; whoever asked says when that is all."""
 
-    def __init__(self, git: Git, form: str) -> None:
-        with SignalsHeld():
-            self._running = git.start("cat-file", form, takes_input=True, settings=_SMALL_CACHE)
-
-    def __enter__(self) -> _Objects:
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        self._running.abandon()
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._running: dict[str, Running] = {}
 
     def trees(self, commits: Sequence[str], path: str) -> list[str]:
         """Return the id of the directory in each commit; empty where there is none."""
         found = []
         for start in range(0, len(commits), _AT_ONCE):
             asked = commits[start : start + _AT_ONCE]
-            answers = self._running.converse(_lines([f"{commit}:{path}" for commit in asked]))
+            answers = self._ask("--batch-check=%(objectname) %(objecttype)", [f"{commit}:{path}" for commit in asked])
             for _ in asked:
-                name, _, kind = self._line(answers.readline()).partition(b" ")
+                name, _, kind = answers.readline().rstrip(b"\n").partition(b" ")
+                if not name:
+                    raise GitFailed("git cat-file ended before it had answered")
                 found.append(name.decode() if kind == b"tree" else "")
         return found
 
     def read(self, name: str) -> bytes:
-        answers = self._running.converse(_lines([name]))
-        _, _, size = self._line(answers.readline()).rpartition(b" ")
-        content = answers.read(int(size) + 1) if size.isdigit() else b""
-        if not content:
+        answers = self._ask("--batch", [name])
+        size = answers.readline().rstrip(b"\n").rpartition(b" ")[2]
+        if not size.isdigit():
             raise GitFailed(f"git cat-file does not find the tree {name}")
-        return content[:-1]
+        return answers.read(int(size) + 1)[:-1]
 
-    @staticmethod
-    def _line(answer: bytes) -> bytes:
-        if not answer:
-            raise GitFailed("git cat-file ended before it had answered")
-        return answer.rstrip(b"\n")
+    def let_go(self) -> None:
+        for running in self._running.values():
+            running.abandon()
+
+    def _ask(self, form: str, names: Sequence[str]) -> IO[bytes]:
+        if form not in self._running:
+            with SignalsHeld():
+                self._running[form] = self._git.start("cat-file", form, takes_input=True, settings=_SMALL_CACHE)
+        return self._running[form].converse(_lines(names))
 
 
 def _line_with(objects: _Objects, git: Git, head: str, thread: str) -> list[str] | None:
@@ -317,8 +296,9 @@ class _Guesses:
             self._next.setdefault(_kind(name), {})[name] = None
 
     def for_subject(self, subject: str) -> bytes | None:
-        kinds = self._next if len(self._next) == 1 else (subject.partition(":")[0].encode(),)
-        return next((next(iter(self._next[kind])) for kind in kinds if self._next.get(kind)), None)
+        kinds = list(self._next)
+        names = self._next.get(kinds[0] if len(kinds) == 1 else subject.partition(":")[0].encode())
+        return next(iter(names), None) if names else None
 
     def drop(self, name: bytes) -> None:
         self._next.get(_kind(name), {}).pop(name, None)

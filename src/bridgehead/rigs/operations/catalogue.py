@@ -23,17 +23,20 @@ _SPOILT = frozenset(
 
 
 class Catalogue:
-    """One look at all threads, or at one of them."""
+    """One look at all threads, or at one, or at what a survey has seen.
+
+    Findings and history cost a cold index a lot of reading.
+    """
 
     def __init__(
         self,
         rig: Rig,
-        thread_id: str | None,
+        thread_id: str | None = None,
         *,
-        survey: Survey | None,
-        with_findings: bool,
-        with_history: bool,
-        for_reading: bool,
+        survey: Survey | None = None,
+        with_findings: bool = False,
+        with_history: bool = True,
+        for_reading: bool = False,
     ) -> None:
         self._repository = rig.repository
         self._thread_id = thread_id
@@ -141,24 +144,7 @@ class Catalogue:
         return Causality((envelope.turn for envelope in self.listing(thread_id).envelopes), self.parents())
 
 
-def catalogue(
-    rig: Rig,
-    thread_id: str | None = None,
-    *,
-    survey: Survey | None = None,
-    with_findings: bool = False,
-    with_history: bool = True,
-    for_reading: bool = False,
-) -> Catalogue:
-    """Look at the bridge, or at what a survey has seen. Findings and history cost a cold index a lot of reading."""
-    return Catalogue(
-        rig,
-        thread_id,
-        survey=survey,
-        with_findings=with_findings,
-        with_history=with_history,
-        for_reading=for_reading,
-    )
+catalogue = Catalogue
 
 
 class ThreadMissingHere(UserError):

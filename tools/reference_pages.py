@@ -138,7 +138,7 @@ ENVELOPE_FIELDS = {
     "from": "the rig that wrote it",
     "to": "the rig or rigs it is for",
     "date": "the UTC day it was written, perhaps with the time",
-    "status": "how it stands, in the sender's words; of a question the words may end in `(by TIME)`",
+    "status": "how it stands, in the sender's words; of a question or an ACK it may end in `, by TIME`",
     "type": "what kind of turn it is; [what is owed](../guides/two-machines.md#what-is-owed) follows from it",
     "thread": "the directory it lies in",
     "display_name": "a name for people",

@@ -52,7 +52,7 @@ def test_rows_below_the_count() -> None:
     assert list(all_of_it.remarks()) == [
         "others owe this rig 1 answer; rig-bridge inbox --owed lists them",
         "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
-        "the remote was never looked at; rig-bridge sync --auto looks",
+        "the remote was last looked at: never; rig-bridge sync --auto looks again",
     ]
     assert list(all_of_it.lines(with_owed=True)) == [
         "rig-bridge: inbox waiting=2",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.fields import parse_thread_id
-from bridgehead.rigs.envelope.names import is_closed
+from bridgehead.rigs.envelope.names import is_closed, is_thread_directory
 from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Causality
@@ -145,6 +145,17 @@ class Catalogue:
 
 
 catalogue = Catalogue
+
+
+def tell_left_out(rig: Rig, survey: Survey) -> None:
+    """Name the threads a sparse clone does not show: a question there would go unseen."""
+    if rig.repository.is_sparse():
+        tracked = {path.partition("/")[0] for path in survey.tracked()}
+        if absent := sorted(filter(is_thread_directory, tracked - survey.names().keys())):
+            shown = ", ".join([*absent[:5], *([f"{len(absent) - 5} more"] if len(absent) > 5 else [])])
+            rig.tell_once(
+                f"warning: not checked out here, so nothing of it is shown: {shown}; git sparse-checkout add <thread>"
+            )
 
 
 class ThreadMissingHere(UserError):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.text import iso_timestamp
-from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, tell_left_out
 from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.thread import is_kept_out, listed_verifier, place_of, subjects_of_listed
 from bridgehead.rigs.rig import Rig
@@ -57,6 +57,7 @@ def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEn
 def desk(rig: Rig, known: Catalogue) -> Desk:
     """Work out what concerns this rig from one look at the bridge, which must have findings."""
     own = str(rig.config.rig_id)
+    tell_left_out(rig, known.survey)
     identities = Identities(rig)
     members = identities.membership.members
     wards = frozenset(member.rig for member in members if member.human == own)

@@ -198,6 +198,10 @@ class Repository(ABC, Files):
         """Tell whether the index knows this path."""
 
     @abstractmethod
+    def is_sparse(self) -> bool:
+        """Tell whether the work tree may lack files of the branch on purpose."""
+
+    @abstractmethod
     def unpushed(self) -> list[CommitRecord]:
         """Return the commits the upstream lacks, newest first; none without an upstream."""
 

@@ -222,8 +222,7 @@ class Inbox(NamedTuple):
         for ends in self.conflicts:
             files = ", ".join(turn.filename for turn in ends)
             yield f"thread {ends[0].thread_id} was closed more than once: {files}"
-        seen = f"was last looked at {self.remote_seen_at}" if self.remote_seen_at else "was never looked at"
-        yield f"the remote {seen}; rig-bridge sync --auto looks"
+        yield f"the remote was last looked at: {self.remote_seen_at or 'never'}; rig-bridge sync --auto looks again"
 
     def json_object(self) -> dict[str, object]:
         def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:

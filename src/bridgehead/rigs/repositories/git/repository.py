@@ -160,6 +160,9 @@ class GitRepository(WorkTree, Repository):
             return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 
+    def is_sparse(self) -> bool:
+        return self._clone.settings.get("core.sparsecheckout") == "true"
+
     def unpushed(self) -> list[CommitRecord]:
         from bridgehead.rigs.repositories.git import history
         from bridgehead.rigs.repositories.git.refs import local_ref

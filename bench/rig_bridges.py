@@ -41,11 +41,14 @@ def environ(home: Path) -> dict[str, str]:
     }
 
 
-def make_bridge(home: Path, name: str, *, threads: int, envelopes: int) -> Path:
-    """A clone of a bridge with one commit per envelope, in step with its remote; both tools know who it is."""
+def make_bridge(home: Path, name: str, *, threads: int, envelopes: int, lately: int = 0) -> Path:
+    """A clone of a bridge with one commit per envelope, in step with its remote; both tools know who it is.
+
+    The last `lately` of them make up a thread of that name.
+    """
     remote, path = home / f"{name}.git", home / name
     _git(home, "init", "-q", "--bare", "-b", "main", str(remote))
-    stream = b"".join(_history(threads, envelopes))
+    stream = b"".join(_history(threads, envelopes, envelopes - lately))
     subprocess.run(["git", "fast-import", "--quiet"], cwd=remote, env=environ(home), input=stream, check=True)
     # Hard links: the packs need not be there twice.
     _git(home, "clone", "-q", str(remote), str(path))
@@ -92,10 +95,10 @@ def _git(where: Path, *arguments: str, home: Path | None = None) -> None:
     subprocess.run(["git", *arguments], cwd=where, env=environ(home or where), check=True, capture_output=True)
 
 
-def _history(threads: int, envelopes: int) -> Iterator[bytes]:
+def _history(threads: int, envelopes: int, spread: int) -> Iterator[bytes]:
     """A fast-import stream: threads take turns, several turns a day."""
     for number in range(envelopes):
-        thread = f"thread-{number % threads:03d}"
+        thread = f"thread-{number % threads:03d}" if number < spread else "lately"
         draft = draft_send(
             Author("mac-m5max"),
             "STATE",
@@ -106,7 +109,7 @@ def _history(threads: int, envelopes: int) -> Iterator[bytes]:
             body=f"# {number}\n\ndone\n",
         )
         text = draft.text.encode()
-        name = f"{thread}/STATE-{number // threads + 2}.md"
+        name = f"{thread}/STATE-{(number // threads if number < spread else number - spread) + 2}.md"
         yield (
             f"commit refs/heads/main\ncommitter Op One <op1@example.com> {FIRST_MOMENT + number} +0000\n"
             f"data 5\nstate\nM 100644 inline {name}\ndata {len(text)}\n".encode()

@@ -60,10 +60,15 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
 
 
 def complain(program: str, message: str, hint: str | None = None) -> None:
-    """One sentence on stderr, and what can be done about it. Foreign text must not drive the terminal."""
+    """One sentence on stderr, and what can be done about it. Foreign text must not drive the terminal.
+
+    Rig commands are named as they were typed.
+    """
     from bridgehead.host.terminal import escape_controls
 
     lines = f"{program}: {message}\n" + (f"  hint: {hint}\n" if hint else "")
+    if program != "rig-bridge":
+        lines = lines.replace("rig-bridge ", f"{program} rig ")
     try:
         sys.stderr.write(escape_controls(lines))
         sys.stderr.flush()

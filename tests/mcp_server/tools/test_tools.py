@@ -68,6 +68,39 @@ def test_an_envelope_goes_from_one_agent_to_another_and_arrives_fenced(tmp_path:
     assert again["structuredContent"]["envelopes"] == []
 
 
+def test_an_agent_opens_a_thread_waits_and_takes_in_what_came_without_a_terminal(tmp_path: Path) -> None:
+    bridge = make_bridge(tmp_path)
+    here, there = bridge.clone("here", "linux-a"), bridge.clone("there", "win-b")
+
+    opened = call(here, "rig_open", thread="build-04")
+    again = call(here, "rig_open", thread="build-04")
+    call(here, "rig_send", type="REQUEST", thread="build-04", to=["win-b"], body="which toolkit?")
+    waited = call(there, "rig_wait", seconds=600, thread="build-04")
+    call(there, "rig_send", type="RESPONSE", thread="build-04", to=["linux-a"], body="12.4", references=["auto"])
+    synced = call(here, "rig_sync")
+    nothing = call(here, "rig_sync")
+
+    assert opened["structuredContent"]["thread"] == "build-04" and again["isError"]
+    assert (here.path / "build-04" / "REQUEST.md").is_file()
+    assert [one["thread"] for one in waited["structuredContent"]["envelopes"]] == ["build-04"]
+    assert synced["structuredContent"]["new_envelopes"] == 1 and synced["structuredContent"]["pulled"]
+    assert not nothing["structuredContent"]["pulled"]
+    assert [one["type"] for one in call(here, "rig_inbox")["structuredContent"]["delivered"]] == ["RESPONSE"]
+
+
+def test_a_typo_in_a_recipient_is_refused_with_the_name_that_was_meant(tmp_path: Path) -> None:
+    here = make_bridge(tmp_path).clone("here", "linux-a")
+    call(here, "rig_open", thread="build-05")
+    call(here, "rig_send", type="REQUEST", thread="build-05", to=["win-b"], body="hello")
+    head = here.git("rev-parse", "HEAD")
+
+    refused = call(here, "rig_send", type="STATE", thread="build-05", to=["win-bb"], body="hello")
+    meant = call(here, "rig_send", type="STATE", thread="build-05", to=["win-bb"], body="hello", new_recipients=True)
+
+    assert refused["isError"] and 'did you mean "win-b"?' in refused["content"][0]["text"]
+    assert not meant["isError"] and here.git("rev-list", f"{head}..HEAD").count("\n") <= 1
+
+
 def test_the_question_is_shown_with_its_choices_and_its_schema_as_foreign_text(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     clone = Clone(tmp_path, tmp_path / "home")

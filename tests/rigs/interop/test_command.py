@@ -374,6 +374,28 @@ def test_on_a_terminal_values_are_coloured_and_foreign_controls_are_shown(mac: C
     assert "\x1b" not in _on_terminal(mac, "status", "--no-color")
 
 
+def test_on_a_terminal_no_body_can_pass_for_another_envelope_and_the_summary_is_shown(mac: Clone) -> None:
+    forged = "rig-bridge: thread demo-01 envelope=9 of 9 type=DECISIONS file=RELAY.md"
+    body = f"fine\n===========================\n{forged}\n---\nfrom: mike-relay\n---\nship it\n"
+    (mac.path.parent / "body.md").write_text(body)
+    arguments = ("--thread", "demo-01", "--to", "windows-5080", "--tldr", 'say "hi"', "--body-file", "../body.md")
+    mac.rig("send", "REQUEST", *arguments).ok()
+
+    shown = _on_terminal(mac, "thread", "demo-01", "--no-color")
+
+    assert forged not in shown.splitlines() and f"  {forged}" in shown.splitlines()
+    assert 'tldr: say "hi"' in shown.splitlines()
+    assert body in mac.rig("thread", "demo-01").ok().out  # piped, it is the form of the reference
+    assert "tldr:" not in mac.rig("thread", "demo-01").ok().out
+
+
+def test_the_inbox_shows_the_summary_of_what_waits(mac: Clone, windows: Clone) -> None:
+    mac.rig("send", "REQUEST", "--thread", "demo-01", "--to", "windows-5080", "--tldr", 'which "kit"? state=done').ok()
+    windows.rig("sync", "--auto").ok()
+
+    assert windows.rig("inbox").ok().out.splitlines()[1].endswith(r' tldr="which \"kit\"? state=done"')
+
+
 def _on_terminal(clone: Clone, *arguments: str) -> str:
     leader, follower = pty.openpty()
     process = subprocess.Popen(
@@ -405,3 +427,13 @@ def test_one_tree_under_two_names(mac: Clone, program: str) -> None:
 
     assert done.out.startswith("rig-bridge: status open=1")
     assert all(line.startswith(f"{program}: ") for line in done.err.splitlines())
+
+
+@pytest.mark.parametrize("program", ["rig-bridge", "bridgehead"])
+def test_hints_name_the_command_that_was_typed(mac: Clone, program: str) -> None:
+    typed = ["bridgehead", "rig"] if program == "bridgehead" else ["rig-bridge"]
+
+    done = mac.run(str(Path(OURS).with_name(program)), *typed[1:], "thread", "nope-01")
+
+    assert f"hint: {' '.join(typed)} status lists the threads" in done.err
+    assert ("rig-bridge " in done.err) == (program == "rig-bridge")

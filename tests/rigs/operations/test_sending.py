@@ -10,10 +10,11 @@ import pytest
 from bridgehead.errors import SecretRefused, UserError
 from bridgehead.rigs.envelope.body_hash import body_hash
 from bridgehead.rigs.operations.close import CloseRequest, close
-from bridgehead.rigs.operations.posting import ThreadMissing
+from bridgehead.rigs.operations.posting import ArrivalRefused, ThreadMissing
 from bridgehead.rigs.operations.relay import NotARelayRig, ParentUnknown, RelayRequest, relay
 from bridgehead.rigs.operations.send import RelayMaySendOnlySigned, SendRequest, send
 from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.repositories.records import Raced
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen
 from rigs.support.git_world import World, envelope
@@ -106,3 +107,35 @@ def test_a_frozen_thread_is_not_written_to(world: World, asked: Path) -> None:
     with pytest.raises(UserError):
         close(rig, CloseRequest("demo-01", "completed", push=False))
     assert send(rig, sending(despite_freeze=True)).file_path == "demo-01/STATE.md"
+
+
+def test_trying_again_while_the_remote_stands_still_makes_nothing_anew(
+    world: World, asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = rig_called("rig-a", asked)
+    push, answers = GitRepository.push, iter([Raced("[remote rejected] (failed to update ref)")] * 2)
+    monkeypatch.setattr(
+        GitRepository, "push", lambda self, wire, commit: next(answers, None) or push(self, wire, commit)
+    )
+    monkeypatch.setattr(GitRepository, "rebuild", lambda *_args, **_named: pytest.fail("rebuilt"))
+
+    sent = send(rig, sending(push=True))
+
+    assert sent.pushed and world.git("rev-parse", "main", at=world.remote).strip() == sent.commit_sha
+
+
+def test_nothing_is_put_on_top_of_a_history_that_was_rewritten(world: World, asked: Path, other_clone: Path) -> None:
+    """What vanished there would come back under another name, as if somebody had said it twice."""
+    world.git("pull", "-q", at=other_clone)
+    world.commit(asked, {"demo-01/ACK.md": envelope("demo-01", body="published\n")})
+    world.commit(other_clone, {"demo-01/STATE.md": envelope("demo-01", body="instead\n")}, push=False)
+    world.git("push", "-q", "--force", "origin", "HEAD:main", at=other_clone)
+
+    with pytest.raises(ArrivalRefused) as refused:
+        send(rig_called("rig-a", asked), sending(push=True))
+
+    assert "the remote's history was rewritten: a commit it had is gone" in (refused.value.hint or "")
+    assert sorted(world.git("ls-tree", "--name-only", "main:demo-01", at=world.remote).split()) == [
+        "REQUEST.md",
+        "STATE.md",
+    ]

@@ -17,7 +17,6 @@ from bridgehead.rigs.repositories.git import command as command_module
 from bridgehead.rigs.repositories.git import history, survey
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import GitAnswer
-from bridgehead.rigs.repositories.git.history import GitHistory
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import GitSurvey
 from bridgehead.rigs.repositories.records import Recovered, Wire
@@ -263,19 +262,15 @@ def test_a_survey_that_fails_leaves_no_git(clone, monkeypatch):
     assert children() <= others
 
 
-def test_a_history_on_its_way_stopped_at_any_step_leaves_no_git(clone, world):
-    git, head = Clone(clone).git, world.head(clone)
+def test_looking_for_the_commits_of_a_thread_stopped_at_any_step_leaves_no_git(clone, world, monkeypatch):
+    monkeypatch.setattr(history, "LONG_HISTORY", 1)
+    head = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    place = Clone(clone)
 
-    def read() -> None:
-        pending = GitHistory(git, head, clone / ".git/bridgehead/history")
-        try:
-            pending.start()
-            pending.result()
-        except BaseException:
-            pending.abandon()
-            raise
+    steps = list(
+        stopped_at_every_step(lambda: history.thread_commits(place, head, "demo-01"), *FOLLOWED, history.__file__)
+    )
 
-    steps = list(stopped_at_every_step(read, *FOLLOWED, history.__file__))
     assert len(steps) > 50
 
 

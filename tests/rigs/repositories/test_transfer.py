@@ -321,3 +321,72 @@ def test_what_the_user_changed_stops_a_rebuild_that_would_overwrite_it(world, cl
     assert world.head(clone) == commit
     assert world.porcelain(clone) == [" M demo-01/ACK.md"]
     assert not repository.has_unfinished_posting()
+
+
+SSH_ENDED = "fatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause", "advice"),
+    [
+        (
+            f"ssh: Could not resolve hostname hub.invalid: Name or service not known\n{SSH_ENDED}",
+            "ssh: Could not resolve hostname hub.invalid: Name or service not known",
+            "cannot be reached",
+        ),
+        (
+            f"No ED25519 host key is known for hub.\nHost key verification failed.\n{SSH_ENDED}",
+            "Host key verification failed.",
+            "ssh does not know the host",
+        ),
+        (f"git@hub: Permission denied (publickey).\n{SSH_ENDED}", "git@hub: Permission denied (publickey).", "ssh -v"),
+        (
+            "fatal: unable to access 'http://hub/x/': Failed to connect to hub port 80",
+            "unable to access 'http://hub/x/': Failed to connect to hub port 80",
+            "cannot be reached",
+        ),
+        (
+            "error: cannot lock ref 'refs/remotes/origin/main': Unable to create '/x/main.lock': File exists.\nhelp",
+            "cannot lock ref 'refs/remotes/origin/main': Unable to create '/x/main.lock': File exists.",
+            "remove the file",
+        ),
+        ("fatal: something nobody has seen before", "something nobody has seen before", "by hand"),
+    ],
+)
+def test_a_fetch_that_fails_says_why_and_what_can_be_done(said: str, cause: str, advice: str) -> None:
+    error = FetchFailed("origin", said)
+    assert error.message == f"git fetch failed: {cause}"
+    assert advice in (error.hint or "")
+
+
+def test_what_the_server_says_about_a_refusal_is_shown(world, clone):
+    hook = world.remote / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'You may not push to protected branches.' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    commit = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")}, push=False)
+
+    with pytest.raises(PushFailed) as caught:
+        GitRepository(clone).push(WIRE, commit)
+
+    assert "(hook declined): You may not push to protected branches." in caught.value.message
+    assert "protects this branch" in (caught.value.hint or "")
+
+
+def test_commits_that_the_remote_had_and_has_no_more_are_named_until_this_clone_follows(world, clone, other_clone):
+    kept = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    lost = world.commit(clone, {"demo-01/ACK-2.md": envelope("demo-01", body="lost\n")})
+    ours = world.commit(clone, {"demo-01/ACK-3.md": envelope("demo-01", body="never pushed\n")}, push=False)
+    repository = GitRepository(clone)
+    assert repository.gone_from_remote(repository.fetch(WIRE)) == []
+    world.git("fetch", "-q", at=other_clone)
+    world.git("reset", "-q", "--hard", kept, at=other_clone)
+    world.commit(other_clone, {"demo-01/STATE.md": envelope("demo-01", body="instead\n")}, push=False)
+    world.git("push", "-q", "--force", "origin", "HEAD:main", at=other_clone)
+
+    for _ in range(2):  # also when nothing new is fetched
+        assert GitRepository(clone).gone_from_remote(GitRepository(clone).fetch(WIRE)) == [lost]
+    assert world.head(clone) == ours
+
+    world.git("reset", "-q", "--hard", "origin/main", at=clone)
+    assert GitRepository(clone).gone_from_remote(GitRepository(clone).fetch(WIRE)) == []

@@ -13,6 +13,7 @@ import pytest
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.threads import index_store
 from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.trust.verification_kinds import Kind
@@ -242,7 +243,7 @@ def test_a_merge_makes_history_branch_and_positions_are_the_same_cold_and_warm(w
         lambda stored: stored[: len(stored) // 2],
         lambda stored: stored.replace(b"rig-a", b"rig-b"),
         lambda stored: b"[]\n" + stored,
-        lambda stored: stored.replace(b'"format": 1', b'"format": 999', 1),
+        lambda stored: stored.replace(b'"format": 2', b'"format": 999', 1),
         lambda stored: b"{" * 100_000,
     ],
     ids=["empty", "zeros", "torn", "altered", "list", "future", "nested"],
@@ -253,7 +254,7 @@ def test_a_spoilt_index_is_rebuilt_silently(world, clone, damage):
     path = index_file(clone)
     path.write_bytes(damage(path.read_bytes()))
     assert look(clone) == before
-    assert json.loads(path.read_bytes().splitlines()[0])["format"] == 1
+    assert json.loads(path.read_bytes().splitlines()[0])["format"] == 2
 
 
 def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, clone):
@@ -263,7 +264,10 @@ def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, c
     before = look(clone)
     path = index_file(clone)
     header = json.loads(path.read_bytes().splitlines()[0])
+    extent = path.read_bytes().splitlines()[1].partition(b"\t")[2].partition(b" ")[0]  # as if the rows were right
     for rows in (
+        b"demo-01\t%b {}\n" % extent,
+        b'demo-01\t%b {"files":[[1]],"history":[[2]]}\n' % extent,
         b"demo-01\t{}\n",
         b"demo-01\t[1]\n",
         b'demo-01\t{"files":[[1]],"history":[[2]]}\n',
@@ -271,6 +275,23 @@ def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, c
     ):
         path.write_bytes(json.dumps({**header, "checksum": crc32(rows)}).encode() + b"\n" + rows)
         assert look(clone) == before
+
+
+def test_threads_that_name_nobody_asked_for_are_not_read(world, clone, monkeypatch):
+    names = {"demo-01": "rig-a", "demo-02": "rig-b", "demo-03": "rig-ab"}
+    world.commit(clone, {f"{name}/ACK.md": envelope(name, sender) for name, sender in names.items()})
+    look(clone)
+    decoded = []
+    decode = index_store._decode
+    monkeypatch.setattr(index_store, "_decode", lambda line: decoded.append(line) or decode(line))
+
+    index = EnvelopeIndex(GitRepository(clone), with_findings=True)
+
+    assert index.names == sorted(names) and decoded == []
+    assert index.names_naming(["rig-a"]) == ["demo-01"]
+    assert index.names_naming(["rig-b", "rig-ab"]) == ["demo-02", "demo-03"]
+    assert index.names_naming(["rig-z"]) == sorted(names)  # to whom all of them are addressed
+    assert index.thread("demo-02").envelopes[0].turn.sender == "rig-b" and len(decoded) == 1
 
 
 def test_an_index_that_cannot_be_written_costs_only_time(world, clone):
@@ -407,3 +428,98 @@ def test_after_any_series_of_outside_changes_the_index_agrees_with_plain_reading
             assert look(clone) == look_afresh(clone)
     assert look(clone) == look_afresh(clone)
     assert summary(look(clone)) == by_hand(world, clone)
+
+
+def import_history(world: World, commits: list[tuple[str, dict[str, str | None]]]) -> Path:
+    """A clone whose history consists of these commits: a subject, and the paths it writes (None: deletes)."""
+    stream = []
+    for number, (subject, changes) in enumerate(commits):
+        stream.append(f"commit refs/heads/main\ncommitter Op <op@example.com> {1_778_800_000 + number} +0000\n")
+        stream.append(f"data {len(subject)}\n{subject}\n")
+        for path, body in changes.items():
+            text = envelope(path.partition("/")[0], body=f"{body}\n").decode() if body is not None else ""
+            stream.append(
+                f"D {path}\n" if body is None else f"M 100644 inline {path}\ndata {len(text.encode())}\n{text}\n"
+            )
+    command = ["git", "fast-import", "--quiet", "--force"]
+    subprocess.run(command, cwd=world.remote, input="".join(stream).encode(), check=True)
+    return world.clone("imported")
+
+
+def in_both_ways(clone: Path, thread: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
+    """The order of a thread and what its history shows, found the short way and from all commits."""
+    found = []
+    for shortest in (1, sys.maxsize):
+        monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", shortest)
+        (clone / ".git/bridgehead/envelopes.idx").unlink(missing_ok=True)
+        index = EnvelopeIndex(GitRepository(clone), thread, with_findings=True, with_history=False)
+        is_short_way = index.put_in_order(thread)
+        assert is_short_way == (shortest == 1) and not index.is_placed
+        if not is_short_way:
+            index.place()
+        listed = sorted(index.thread(thread).envelopes, key=lambda one: one.turn.order_key())
+        found.append([f"{one.turn.filename} {one.turn.commit_sha} {one.committed_at} {one.findings}" for one in listed])
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history_names(
+    world: World, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    count: dict[str, int] = {}
+    commits: list[tuple[str, dict[str, str | None]]] = []
+    written: list[str] = []
+    for number in range(60):
+        changes: dict[str, str | None] = {}
+        for _ in range(chance.choice((1, 1, 1, 2))):
+            thread = chance.choice(("thr-a", "thr-a", "thr-b"))
+            kind = chance.choice(("STATE", "ACK"))
+            ordinal = count[thread + kind] = count.get(thread + kind, 0) + 1
+            changes[f"{thread}/{kind}{f'-{ordinal}' if ordinal > 1 else ''}.md"] = f"{number} {kind}"
+        if written and chance.random() < 0.1:
+            changes[chance.choice(written)] = chance.choice((None, f"rewritten {number}"))
+        if chance.random() < 0.1:
+            changes["thr-a/STATE-5.md.d/notes.md"] = f"{number}"
+        written += [path for path in changes if path.count("/") == 1]
+        commits.append((chance.choice((f"{kind}: step", "by hand")), changes))
+    clone = import_history(world, commits)
+
+    short, whole = in_both_ways(clone, "thr-a", monkeypatch)
+
+    assert short == whole and len(whole) > 20
+
+
+def test_the_order_of_a_long_thread_is_proved_and_not_believed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and subjects only say which proof is tried first."""
+    names = [f"STATE-{number}.md" for number in (4, 2, 9, 3, 10, 8)]
+    clone = import_history(world, [(f"STATE: thr-a/{name}", {f"thr-a/{name}": name}) for name in names])
+
+    short, whole = in_both_ways(clone, "thr-a", monkeypatch)
+
+    assert short == whole
+    assert [line.split()[0] for line in short] == names
+
+
+def test_a_thread_that_began_lately_needs_no_older_commits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    old: list[tuple[str, dict[str, str | None]]] = [("old", {f"thr-b/STATE-{n}.md": str(n)}) for n in range(2, 8)]
+    clone = import_history(world, [*old, ("ACK: new", {"thr-a/ACK.md": "one"}), ("by hand", {"thr-a/STATE.md": "two"})])
+    monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", 4)
+
+    found = GitRepository(clone).thread_commits(world.git("rev-parse", "HEAD", at=clone).strip(), "thr-a") or []
+
+    assert [(one.subject, [(c.status, c.path) for c in one.changes]) for one in found] == [
+        ("ACK: new", [("A", "thr-a/ACK.md")]),
+        ("by hand", [("A", "thr-a/STATE.md")]),
+    ]
+
+
+def test_a_history_that_is_no_single_line_is_read_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = import_history(world, [("one", {"thr-a/STATE.md": "one"}), ("two", {"thr-a/STATE-2.md": "two"})])
+    world.git("checkout", "-q", "-b", "side", "HEAD~1", at=clone)
+    world.git("commit", "-q", "--allow-empty", "-m", "side", at=clone)
+    world.git("merge", "-q", "--no-edit", "main", at=clone)
+    monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", 1)
+
+    head = GitRepository(clone).head().commit or ""
+    assert GitRepository(clone).thread_commits(head, "thr-a") is None

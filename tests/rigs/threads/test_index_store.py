@@ -1,4 +1,4 @@
-"""Long threads are kept in one file, and never show anything but what lies in the work tree."""
+"""What is read of a thread is what lies in the work tree, and every file is opened once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from rigs.support.git_world import World, envelope
 
 
 @pytest.fixture
-def long_thread(world: World, clone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(index_store, "WORTH_STORING", 5)
+def long_thread(world: World, clone: Path) -> Path:
     world.commit(clone, {f"demo-01/N-{n}.md": envelope("demo-01", body=f"né {n}\n\n---\n▶\n") for n in range(8)})
     return clone
 
@@ -30,48 +29,11 @@ def on_disk(clone: Path) -> dict[str, object]:
     return {file.name: parse_envelope(file.read_bytes()) for file in sorted((clone / "demo-01").glob("*.md"))}
 
 
-def stored_file(clone: Path) -> Path:
-    return clone / ".git/bridgehead/contents/demo-01"
-
-
-def test_a_stored_thread_reads_like_its_files_without_opening_them(long_thread, monkeypatch):
-    assert read(long_thread) == on_disk(long_thread)
-    assert stored_file(long_thread).exists()
-    monkeypatch.setattr(GitRepository, "read_files", lambda *_: iter(()))
-    assert read(long_thread) == on_disk(long_thread)
-
-
-def test_a_short_thread_is_not_stored(world, clone):
-    world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
-    assert read(clone) == on_disk(clone)
-    assert not stored_file(clone).exists()
-
-
 def test_edits_additions_and_removals_show_at_once(long_thread):
     read(long_thread)
     (long_thread / "demo-01/N-3.md").write_bytes(envelope("demo-01", body="edited\n"))
     (long_thread / "demo-01/LOOSE.md").write_bytes(envelope("demo-01", body="loose\n"))
     (long_thread / "demo-01/N-5.md").unlink()
-    assert read(long_thread) == on_disk(long_thread)
-
-
-@pytest.mark.parametrize("damage", [b"", b"{}\n[]\n", b"\0\xff", None], ids=["empty", "odd", "binary", "torn"])
-def test_a_spoilt_store_is_made_again(long_thread, damage):
-    read(long_thread)
-    stored = stored_file(long_thread).read_bytes()
-    stored_file(long_thread).write_bytes(stored[:-9] if damage is None else damage)
-    assert read(long_thread) == on_disk(long_thread)
-    assert stored_file(long_thread).read_bytes() == stored
-
-
-def test_a_file_that_changes_while_it_is_looked_at_is_not_stored_under_its_old_name(long_thread):
-    index = EnvelopeIndex(GitRepository(long_thread), "demo-01")
-    listed = index.thread("demo-01").envelopes
-    changed = long_thread / "demo-01/N-0.md"
-    original = changed.read_bytes()
-    changed.write_bytes(envelope("demo-01", body="meanwhile\n"))
-    list(index.read(listed))
-    changed.write_bytes(original)
     assert read(long_thread) == on_disk(long_thread)
 
 
@@ -83,15 +45,12 @@ def test_what_went_away_meanwhile_reads_as_nothing(long_thread):
 
 
 def test_large_files_are_read_where_they_lie(world, long_thread, monkeypatch):
-    monkeypatch.setattr(index_store, "MAX_STORED_BYTES", 400)
+    monkeypatch.setattr(index_store, "MAX_KEPT_BYTES", 400)
     world.commit(long_thread, {"demo-01/BIG.md": envelope("demo-01", body="x" * 1000 + "\n")})
     assert read(long_thread) == on_disk(long_thread)
-    assert b"xxxxx" not in stored_file(long_thread).read_bytes()
 
 
-@pytest.mark.parametrize("worth_storing", [5, 500], ids=["long", "short"])
-def test_a_first_look_opens_every_file_once(long_thread, monkeypatch, worth_storing):
-    monkeypatch.setattr(index_store, "WORTH_STORING", worth_storing)
+def test_a_first_look_opens_every_file_once(long_thread, monkeypatch):
     (long_thread / "demo-01/LOOSE.md").write_bytes(envelope("demo-01", body="loose\n"))
     opened: list[str] = []
     read_files = GitRepository.read_files

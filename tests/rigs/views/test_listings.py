@@ -45,20 +45,20 @@ DEBT = Debt(NOTICE, Obligation(NOTICE.turn, "win"))
 def test_rows_below_the_count() -> None:
     assert list(Inbox([DEBT]).lines()) == [
         "rig-bridge: inbox waiting=1",
-        ROW,
+        f'{ROW} tldr="fans?"',
     ]
     assert list(Inbox([]).lines()) == ["rig-bridge: inbox waiting=0"]
     all_of_it = Inbox([], [DEBT], [NOTICE], [DEBT], [(NOTICE.turn, NOTICE.turn)])
     assert list(all_of_it.remarks()) == [
-        "others owe this rig 1 answers; inbox --owed lists them",
+        "others owe this rig 1 answer; rig-bridge inbox --owed lists them",
         "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
-        "the remote was last looked at never; sync --auto looks again",
+        "the remote was last looked at: never; rig-bridge sync --auto looks again",
     ]
     assert list(all_of_it.lines(with_owed=True)) == [
         "rig-bridge: inbox waiting=2",
-        f"{ROW} state=delivered",
-        f"{ROW} escalated=true debtor=win",
-        f"{ROW} owed_by=win",
+        f'{ROW} state=delivered tldr="fans?"',
+        f'{ROW} escalated=true debtor=win tldr="fans?"',
+        f'{ROW} owed_by=win tldr="fans?"',
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bridgehead.host.terminal import escape_controls
 from bridgehead.rigs.views.terminal import PLAIN, Style, uses_colour
 
 COLOUR = Style(colour=True)
@@ -43,6 +44,15 @@ def test_peer_text_cannot_drive_the_terminal() -> None:
     hostile = "a\x1b[2Jb\x9bc\rd\n\te"
     assert Style(escape_controls=True).text(hostile) == "a\\x1b[2Jb\\x9bc\\x0dd\n\te"
     assert PLAIN.text(hostile) == hostile
+
+
+def test_what_cannot_be_seen_is_shown() -> None:
+    hidden = "pay\u202elacol\u202c \u200binvisible \U000e0041tag \u2066isolated\ufeff"
+    shown = Style(escape_controls=True).text(hidden)
+    assert shown.isprintable() and "\\u202e" in shown and "\\U000e0041" in shown and "\\u200b" in shown
+    assert PLAIN.text(hidden) == hidden
+    everything = "".join(map(chr, range(0x10FFFF + 1)))
+    assert Style(escape_controls=True).text(everything) == escape_controls(everything)
 
 
 def test_a_value_never_breaks_its_row() -> None:

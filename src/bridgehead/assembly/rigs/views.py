@@ -172,7 +172,7 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         known, found = cached_status(rig)
         freezes = standing_freezes(rig)
         rig_id = str(rig.config.rig_id)
-        on_desk = cached_desk(rig)
+        _, on_desk = cached_desk(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
     counted = _waiting_by_thread(rig, waiting)

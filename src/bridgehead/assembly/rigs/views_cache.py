@@ -93,21 +93,21 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
 
 def cached_inbox(rig: Rig) -> Inbox:
     """What waits for a rig, newest first."""
-    known, _ = _cached_catalogue(rig)
-    return listed_debts(known, cached_desk(rig).owes)
+    known, found = cached_desk(rig)
+    return listed_debts(known, found.owes)
 
 
-def cached_desk(rig: Rig) -> Desk:
+def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     """Everything that concerns a rig; what is overdue, and what was looked at, may have changed since."""
     known, state = _cached_catalogue(rig)
     if state is None:
-        return desk(rig, known)
+        return known, desk(rig, known)
     verified_with = (
         state,
         _stamp(allowed_signers_file(rig)),
         _stamp_of(rig.repository.private_dir / "seen.json"),
     )
-    return _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
+    return known, _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
 
 
 def _cached_catalogue(rig: Rig) -> tuple[Catalogue, str | None]:

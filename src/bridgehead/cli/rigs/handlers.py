@@ -192,12 +192,12 @@ def status(console: RigConsole) -> int:
     else:
         console.page(f"{line}\n" for line in found.lines(wide=wide, style=console.style()))
     if not found.threads:
-        console.say("no threads yet; new <thread-id> opens one")
+        console.say("no threads yet; rig-bridge new <thread-id> opens one")
     else:
         console.say(f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns"))
     owe, owed = (sum(getattr(thread, name) or 0 for thread in found.threads) for name in ("owe", "owed"))
     if owe or owed:
-        console.say(f"this rig owes {owe} answers and is owed {owed}; inbox --owed lists them")
+        console.say(f"this rig owes {owe} answers and is owed {owed}; rig-bridge inbox --owed lists them")
     return ExitCode.DONE
 
 

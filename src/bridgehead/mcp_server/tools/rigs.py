@@ -1,4 +1,4 @@
-"""The tools `rig_inbox` and `rig_send`: envelopes from and to agents on other machines."""
+"""The tools `rig_…`: envelopes from and to agents on other machines."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ from bridgehead.mcp_server.tools.schemas import (
     InboxEntry,
     RigInboxArguments,
     RigInboxResult,
+    RigOpenArguments,
+    RigOpenResult,
     RigSendArguments,
     RigSendResult,
+    RigSyncArguments,
+    RigSyncResult,
+    RigWaitArguments,
 )
+from bridgehead.rigs.envelope.fields import parse_thread_id
+from bridgehead.rigs.operations.init import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest
 from bridgehead.rigs.operations.send import send as send_envelope
+from bridgehead.rigs.operations.sync import SyncRequest, sync
+from bridgehead.rigs.operations.watch import LEAST_FETCH_INTERVAL, WaitRequest, wait
 
 HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
 
@@ -59,6 +68,7 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
         references=tuple(wanted.references),
         by=wanted.by,
         push=wanted.push,
+        refuse_typos=not wanted.new_recipients,
     )
     sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), request)
     result = RigSendResult(
@@ -70,3 +80,30 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
         to=[str(one) for one in sent.to],
     )
     return ToolReply(result, sent.line())
+
+
+def open_thread(caller: Caller, wanted: RigOpenArguments) -> ToolReply:
+    """A directory with a draft that nobody sees; the first `rig_send` of a REQUEST takes its place."""
+    opened = new(make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread))
+    following = "Nobody sees it yet: send a REQUEST with `rig_send`."
+    return ToolReply(RigOpenResult(thread=opened.thread_id, next=following), f"{opened.line()}\n{following}")
+
+
+def sync_clone(caller: Caller, _wanted: RigSyncArguments) -> ToolReply:
+    """What `sync --auto` does, with the same gate."""
+    found = sync(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), SyncRequest(auto=True))
+    new_envelopes = len(found.report.new_envelopes) - len(found.quarantined) if found.moved else 0
+    refused = str(found.refusal) if found.refusal else None
+    return ToolReply(RigSyncResult(pulled=found.moved, new_envelopes=new_envelopes, refused=refused), found.line())
+
+
+def wait_for_envelope(caller: Caller, wanted: RigWaitArguments) -> ToolReply:
+    """In short turns, so that a client that gives up is not waited for."""
+    rig = make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews)
+    thread = parse_thread_id(wanted.thread) if wanted.thread else None
+    deadline = rig.now_ms() + wanted.seconds * 1000
+    while not caller.cancel.cancelled and (left := deadline - rig.now_ms()) > 0:
+        turn = WaitRequest(thread, timeout_seconds=min(LEAST_FETCH_INTERVAL, left / 1000))
+        if wait(rig, turn).arrived:
+            break
+    return inbox(caller, RigInboxArguments())

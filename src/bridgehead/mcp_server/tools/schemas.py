@@ -123,6 +123,20 @@ class RigSendArguments(Arguments, frozen=True, kw_only=True):
         Meta(description="With a question or an ACK: when it is to be done; a time, or 30m, 2h, 3d."),
     ] = None
     push: Annotated[bool, Meta(description="Also push it.")] = True
+    new_recipients: Annotated[bool, Meta(description="Names similar to known ones are meant as they are.")] = False
+
+
+class RigOpenArguments(Arguments, frozen=True, kw_only=True):
+    thread: Annotated[Name, Meta(description="Its name: lower-case letters, digits, hyphens.")]
+
+
+class RigSyncArguments(Arguments, frozen=True, kw_only=True):
+    pass
+
+
+class RigWaitArguments(Arguments, frozen=True, kw_only=True):
+    seconds: Annotated[int, Meta(ge=1, le=600, description="How long at most.")] = 60
+    thread: Annotated[Name | None, Meta(description="For something in this thread only.")] = None
 
 
 class FlowRespondArguments(Arguments, frozen=True, kw_only=True):
@@ -248,6 +262,17 @@ class RigSendResult(Result, frozen=True, kw_only=True):
     commit: str
     pushed: bool
     to: list[str]
+
+
+class RigOpenResult(Result, frozen=True, kw_only=True):
+    thread: str
+    next: str
+
+
+class RigSyncResult(Result, frozen=True, kw_only=True):
+    pulled: bool
+    new_envelopes: int
+    refused: str | None = None
 
 
 class FlowRespondResult(Result, frozen=True, kw_only=True):

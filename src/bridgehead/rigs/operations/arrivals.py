@@ -88,6 +88,8 @@ def inspect(rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool 
     """
     incoming = rig.repository.compare(remote_head)
     report = _report(incoming)
+    if report.both_ahead:
+        report = report._replace(gone=len(rig.repository.gone_from_remote(remote_head)))
     if not report.remote_ahead:
         return Arrival(report, report_on(()), None)
     from bridgehead.rigs.operations.verification import (
@@ -189,6 +191,13 @@ def remedy(arrival: Arrival) -> str | None:
     if arrival.refusal is None:
         return None
     changed = arrival.report.changed
+    if gone := arrival.report.gone:
+        commits = f"{gone} commits it had are" if gone != 1 else "a commit it had is"
+        remote = arrival.report.remote_head[:7]
+        return (
+            f"the remote's history was rewritten: {commits} gone (git log {remote}..HEAD shows it); "
+            f"ask who did it, then git reset --keep {remote} follows, git push --force-with-lease brings them back"
+        )
     if arrival.refusal is Refusal.NON_APPEND and not any(change.touches_thread for change in changed):
         return f"the remote has {TAKE_NON_ENVELOPES}"
     return REMEDIES[arrival.refusal]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.fields import parse_thread_id
-from bridgehead.rigs.envelope.names import is_closed
+from bridgehead.rigs.envelope.names import is_closed, is_thread_directory
 from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Causality
@@ -23,17 +23,20 @@ _SPOILT = frozenset(
 
 
 class Catalogue:
-    """One look at all threads, or at one of them."""
+    """One look at all threads, or at one, or at what a survey has seen.
+
+    Findings and history cost a cold index a lot of reading.
+    """
 
     def __init__(
         self,
         rig: Rig,
-        thread_id: str | None,
+        thread_id: str | None = None,
         *,
-        survey: Survey | None,
-        with_findings: bool,
-        with_history: bool,
-        for_reading: bool,
+        survey: Survey | None = None,
+        with_findings: bool = False,
+        with_history: bool = True,
+        for_reading: bool = False,
     ) -> None:
         self._repository = rig.repository
         self._thread_id = thread_id
@@ -46,12 +49,7 @@ class Catalogue:
             for_reading=for_reading,
         )
         self.survey = self._index.survey
-        self._listings = self._list()
-
-    def _list(self) -> dict[str, ThreadListing]:
-        if self._thread_id is not None:
-            return {self._thread_id: self._index.thread(self._thread_id)}
-        return {found.thread_id: found for found in self._index.threads()}
+        self._listings: dict[str, ThreadListing] = {}
 
     @property
     def is_placed(self) -> bool:
@@ -62,26 +60,37 @@ class Catalogue:
         """List them so after all."""
         if not self._index.is_placed:
             self._index.place()
-            self._listings = self._list()
+            self._listings.clear()
+
+    def put_in_order(self, thread_id: str) -> bool:
+        """List one thread so, unless that takes as long; no commit of it compares with those of another thread then."""
+        self._listings.clear()
+        return not self._index.is_placed and self._index.put_in_order(thread_id)
 
     def is_all_committed(self) -> bool:
         """Tell whether every envelope is as HEAD has it, as far as git answers for that."""
         tracked = self.survey.tracked_paths()
         return not self.survey.dirty and all(
             f"{listing.thread_id}/{envelope.turn.filename}" in tracked
-            for listing in self._listings.values()
+            for listing in map(self.listing, self.thread_ids())
             for envelope in listing.envelopes
         )
 
-    def thread_ids(self) -> list[str]:
-        return list(self._listings)
+    def thread_ids(self, *, naming: Iterable[str] | None = None) -> list[str]:
+        """The threads, or those alone in which one of these rigs is named."""
+        if self._thread_id is not None:
+            return [self._thread_id]
+        names = self._index.names if naming is None else self._index.names_naming(naming)
+        return [name for name in names if self.listing(name).envelopes]
 
     def listing(self, thread_id: str) -> ThreadListing:
+        if thread_id not in self._listings:
+            self._listings[thread_id] = self._index.thread(thread_id)
         return self._listings[thread_id]
 
     def envelopes(self) -> list[ListedEnvelope]:
         """Every envelope, thread by thread."""
-        return [envelope for listing in self._listings.values() for envelope in listing.envelopes]
+        return [envelope for name in self.thread_ids() for envelope in self.listing(name).envelopes]
 
     def committed(self, thread_id: str) -> dict[str, HistoryRow]:
         """How the files of a thread came into HEAD, by name, whatever the work tree holds."""
@@ -135,24 +144,18 @@ class Catalogue:
         return Causality((envelope.turn for envelope in self.listing(thread_id).envelopes), self.parents())
 
 
-def catalogue(
-    rig: Rig,
-    thread_id: str | None = None,
-    *,
-    survey: Survey | None = None,
-    with_findings: bool = False,
-    with_history: bool = True,
-    for_reading: bool = False,
-) -> Catalogue:
-    """Look at the bridge, or at what a survey has seen. Findings and history cost a cold index a lot of reading."""
-    return Catalogue(
-        rig,
-        thread_id,
-        survey=survey,
-        with_findings=with_findings,
-        with_history=with_history,
-        for_reading=for_reading,
-    )
+catalogue = Catalogue
+
+
+def tell_left_out(rig: Rig, survey: Survey) -> None:
+    """Name the threads a sparse clone does not show: a question there would go unseen."""
+    if rig.repository.is_sparse():
+        tracked = {path.partition("/")[0] for path in survey.tracked()}
+        if absent := sorted(filter(is_thread_directory, tracked - survey.names().keys())):
+            shown = ", ".join([*absent[:5], *([f"{len(absent) - 5} more"] if len(absent) > 5 else [])])
+            rig.tell_once(
+                f"warning: not checked out here, so nothing of it is shown: {shown}; git sparse-checkout add <thread>"
+            )
 
 
 class ThreadMissingHere(UserError):

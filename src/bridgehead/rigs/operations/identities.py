@@ -223,10 +223,6 @@ class Identities:
         return Order({**(here or self._rig.repository.ancestry()), **(self._parents or {})})
 
 
-def _is_ssh(check: SignatureCheck) -> bool:
-    return bool(check.key_names) and check.key_names[0].startswith("SHA256:")
-
-
 def _entry(raw: RawEntry, content: bytes | None, check: SignatureCheck) -> Entry:
     parsed = parse_envelope(content or b"")
     signer = check.key_names[0] if check.holds and check.key_names else None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.text import iso_timestamp
-from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
+from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, tell_left_out
 from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.thread import is_kept_out, listed_verifier, place_of, subjects_of_listed
 from bridgehead.rigs.rig import Rig
@@ -42,7 +42,7 @@ def inbox(rig: Rig) -> Inbox:
         found.escalated,
         found.conflicts,
         iso_timestamp(looked_at) if looked_at is not None else None,
-        last_heard(known),
+        lambda: last_heard(known),
         rig.now_ms(),
     )
 
@@ -57,13 +57,15 @@ def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEn
 def desk(rig: Rig, known: Catalogue) -> Desk:
     """Work out what concerns this rig from one look at the bridge, which must have findings."""
     own = str(rig.config.rig_id)
+    tell_left_out(rig, known.survey)
     identities = Identities(rig)
     members = identities.membership.members
     wards = frozenset(member.rig for member in members if member.human == own)
     observers = frozenset(member.rig for member in members if member.role is Role.OBSERVER)
     unseen = Crossings(rig.repository.private_dir).with_turn
     judge = _Judge(rig, known, identities)
-    threads = [_turns(known, name) for name in known.thread_ids() if name != MEMBERS_THREAD]
+    naming = known.thread_ids(naming=(own, *wards))
+    threads = [_turns(known, name) for name in naming if name != MEMBERS_THREAD]
 
     def concerns(debtor: str, creditor: str) -> bool:
         return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))

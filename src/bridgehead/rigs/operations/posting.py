@@ -268,6 +268,8 @@ def _rebuild_on(rig: Rig, wire: Wire, landed: Landed, reason: str) -> Landed | N
         narrate(rig, arrival)
         settle(rig, arrival, moved=False)
         raise ArrivalRefused(wire, reason, str(arrival.refusal), remedy(arrival) or "")
+    if not arrival.report.remote_ahead:
+        return landed  # it has not moved: what we have stands on it already
     refuse_to_overwrite(rig, arrival)
     hold(rig, arrival)
     rebuilt = rig.repository.rebuild(arrival.report.remote_head, inspected=True)

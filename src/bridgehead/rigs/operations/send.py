@@ -56,6 +56,7 @@ class SendRequest(NamedTuple):
     allow_secret: bool = False
     by: str | None = None  # when it is to be done or, of an ACK, when it will be
     council: Callable[[], CouncilMark] | None = None  # looks up the council that reviewed a result
+    refuse_typos: bool = False  # a recipient nobody has heard of, but of somebody of a similar name
 
 
 class CouncilOnlyOnResults(UserError):
@@ -117,7 +118,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         )
         if not request.allow_secret:
             refuse_secrets(draft)
-        _warn_of_strangers(rig, recipients)
+        _warn_of_strangers(rig, recipients, refuse_typos=request.refuse_typos)
         if request.unattested:
             _warn_of_quarantine(rig)
         wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
@@ -218,7 +219,7 @@ def _question(rig: Rig, turns: Sequence[Turn], recipients: Sequence[str]) -> lis
     return [one.asked for one in owed if one.is_open][-1:]
 
 
-def _warn_of_strangers(rig: Rig, recipients: Sequence[str]) -> None:
+def _warn_of_strangers(rig: Rig, recipients: Sequence[str], *, refuse_typos: bool) -> None:
     """Say so when a recipient was never heard of in this bridge, with the nearest name that was."""
     others = set(recipients) - {str(rig.config.rig_id)}
     unknown = [name for name in others if not mentions(rig.repository.private_dir, name)]
@@ -231,10 +232,10 @@ def _warn_of_strangers(rig: Rig, recipients: Sequence[str]) -> None:
     known = _names_in(catalogue(rig))
     for name in sorted(set(unknown) - known):
         near = get_close_matches(name, sorted(known), 1)
-        rig.tell(
-            f"warning: nobody called {name} has written or been written to in this bridge"
-            + (f'. Did you mean "{near[0]}"?' if near else "")
-        )
+        stranger = f"nobody called {name} has written or been written to in this bridge"
+        if near and refuse_typos:
+            raise UserError(f"{stranger}; nothing was sent", hint=f'did you mean "{near[0]}"?')
+        rig.tell(f"warning: {stranger}" + (f'. Did you mean "{near[0]}"?' if near else ""))
 
 
 def _names_in(known: Catalogue) -> set[str]:

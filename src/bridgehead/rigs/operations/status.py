@@ -49,6 +49,9 @@ def standing_freezes(rig: Rig) -> dict[str, Freeze]:
 
 def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> Status:
     """Add what depends on more than the envelopes."""
+    from bridgehead.rigs.operations.catalogue import tell_left_out
+
+    tell_left_out(rig, survey)
     dirty = dirty_threads([file.path for file in survey.dirty])
     freezes = standing_freezes(rig)
     unpushed = rig.repository.unpushed() if survey.ahead else []

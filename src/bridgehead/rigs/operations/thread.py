@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bridgehead.errors import FileError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
 from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.verification import Subject, Verifier
@@ -33,11 +34,18 @@ class ShownThread(NamedTuple):
     divergences: tuple[Divergence, ...]
     envelopes: Iterator[ShownEnvelope]
     is_self_contained: bool  # no verdict in it needed more than the files and their history
+    is_costly: bool = False  # its place in history was looked for, and nothing is kept of that
 
 
 def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThread:
     """Everything in a thread, each envelope with what speaks for and against it."""
-    known = catalogue(rig, thread_id, survey=survey, with_findings=True, for_reading=True)
+    identities = Identities(rig)
+    has_members = rig.repository.has_directory(MEMBERS_THREAD)
+    known = catalogue(rig, thread_id, survey=survey, with_findings=True, with_history=has_members, for_reading=True)
+    in_order = known.put_in_order(thread_id)
+    if not (in_order and _is_self_contained(identities, known.listing(thread_id).envelopes)):
+        in_order = False
+        known.place()
     for finding in known.unreadable(thread_id):
         rig.tell(f"warning: {finding.path}: {', '.join(finding.kinds)}; not shown")
     divergence = known.causality(thread_id).divergence()
@@ -45,7 +53,7 @@ def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThrea
         heads = ", ".join(turn.filename for turn in divergence.heads)
         rig.tell(f"warning: the thread diverged at {divergence.name}; heads: {heads}")
     envelopes = sorted(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
-    verifier = listed_verifier(rig, known, envelopes)
+    verifier = listed_verifier(rig, known, envelopes, identities)
     judged = list(zip(envelopes, verifier.judge(subjects_of_listed(rig, envelopes)), strict=True))
     shown = [(envelope, found) for envelope, found in judged if not is_kept_out(known, envelope, found)]
     for envelope, found in judged if len(shown) < len(judged) else ():
@@ -59,9 +67,14 @@ def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThrea
         len(shown),
         (divergence,) if divergence else (),
         _shown(rig, known, shown),
-        is_self_contained=not verifier.identities.judges_unsigned
-        and not any(envelope.signed or envelope.is_relay for envelope in envelopes),
+        _is_self_contained(identities, envelopes),
+        in_order,
     )
+
+
+def _is_self_contained(identities: Identities, envelopes: Sequence[ListedEnvelope]) -> bool:
+    """Tell whether no verdict on these needs more than the files and their order."""
+    return not identities.judges_unsigned and not any(listed.signed or listed.is_relay for listed in envelopes)
 
 
 def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterable[str]:
@@ -79,7 +92,8 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
     messages = rig.collect_messages()
     shown = thread(rig, thread_id, survey)
     pieces = iter([_json(shown)]) if as_json else _blocks(shown, style)
-    if style == PLAIN and shown.is_self_contained and shown.total >= WORTH_CACHING:
+    is_worth_it = shown.is_costly or shown.total >= WORTH_CACHING
+    if style == PLAIN and shown.is_self_contained and is_worth_it:
         return cache.storing(state, pieces, messages)
     return pieces
 

@@ -49,7 +49,7 @@ class Waited(NamedTuple):
     def lines(self, style: Style = PLAIN) -> list[str]:
         return [
             f"{LINE_PREFIX}wait arrived={len(self.arrived)}",
-            *(notice.line(style) for notice in self.arrived),
+            *(f"{notice.line(style)}{notice.summary(style)}" for notice in self.arrived),
         ]
 
     def json_object(self) -> dict[str, object]:

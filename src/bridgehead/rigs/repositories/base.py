@@ -65,38 +65,6 @@ class Survey(ABC):
         """Return the names in every directory that could be a thread, tracked or not."""
 
 
-class PendingHistory(ABC):
-    """Commits that are collected, from `start` on, while the caller does something else."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Begin; from here on the caller owes a `result` or an `abandon`."""
-
-    @abstractmethod
-    def result(self) -> History:
-        """Wait for them."""
-
-    @abstractmethod
-    def abandon(self) -> None:
-        """Give up waiting; after `result` there is nothing left to do."""
-
-
-class KnownHistory(PendingHistory):
-    """Commits that were there at once."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-
-    def start(self) -> None:
-        return None
-
-    def result(self) -> History:
-        return self._history
-
-    def abandon(self) -> None:
-        return None
-
-
 class Posting(ABC):
     """One envelope on its way into one commit. Leaving the `with` block before `land` succeeded takes it back."""
 
@@ -230,6 +198,10 @@ class Repository(ABC, Files):
         """Tell whether the index knows this path."""
 
     @abstractmethod
+    def is_sparse(self) -> bool:
+        """Tell whether the work tree may lack files of the branch on purpose."""
+
+    @abstractmethod
     def unpushed(self) -> list[CommitRecord]:
         """Return the commits the upstream lacks, newest first; none without an upstream."""
 
@@ -237,13 +209,13 @@ class Repository(ABC, Files):
     def history(self, head: str | None, after: str | None = None) -> History:
         """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
 
-    def begin_history(self, head: str | None, after: str | None = None) -> PendingHistory:
-        """Do what `history` does, beside whatever the caller does next if it can take long."""
-        return KnownHistory(self.history(head, after))
-
     @abstractmethod
     def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
         """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
+
+    @abstractmethod
+    def thread_commits(self, head: str, thread: str) -> list[CommitRecord] | None:
+        """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
 
     @abstractmethod
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
@@ -306,6 +278,10 @@ class Repository(ABC, Files):
     @abstractmethod
     def compare(self, remote_head: str) -> Incoming:
         """Say what a fetched commit would bring."""
+
+    @abstractmethod
+    def gone_from_remote(self, remote_head: str) -> list[str]:
+        """Return the commits here that the remote had and has no more, newest first: its history was rewritten."""
 
     @abstractmethod
     def fast_forward(self, commit: str) -> InTheWay | None:

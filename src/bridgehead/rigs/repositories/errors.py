@@ -64,14 +64,15 @@ class FetchFailed(GitFailed):
     """The remote could not be read."""
 
     def __init__(self, remote: str, git_says: str) -> None:
-        super().__init__("git fetch failed", git_says, hint=f"git fetch {remote} shows the same problem by hand")
+        by_hand = f"git fetch {remote} shows the same problem by hand"
+        super().__init__("git fetch failed", git_says, hint=advice_on(git_says) or by_hand)
 
 
 class PushFailed(GitFailed):
     """The remote did not take the commit, for a reason that trying again will not cure."""
 
     def __init__(self, remote: str, branch: str, git_says: str) -> None:
-        super().__init__(f"git push {remote} {branch} failed", git_says)
+        super().__init__(f"git push {remote} {branch} failed", git_says, hint=advice_on(git_says))
 
 
 class NotARepository(UserError):
@@ -128,8 +129,38 @@ class NoRemote(UserError):
 def cause_of(git_says: str) -> str:
     """Pick the line of git's output that names the cause; what follows it is usually advice."""
     lines = [line.strip() for line in git_says.splitlines() if line.strip()]
-    for line in lines:
+    for number, line in enumerate(lines):
+        if number and line == _SSH_ENDED:
+            return lines[number - 1]  # ssh said why
         for mark in ("fatal: ", "error: "):
             if line.startswith(mark):
                 return line.removeprefix(mark)
     return lines[0] if lines else ""
+
+
+_SSH_ENDED = "fatal: Could not read from remote repository."
+_LATER = "the remote cannot be reached from here now; what is committed waits, and rig-bridge push sends it later"
+_PROTECTED = "the server protects this branch: its owner can let you push, .bridge/config.yaml can name another branch"
+# What can be done, by what git, ssh or the server says.
+_ADVICE = (
+    ("Host key verification failed", "ssh does not know the host, or by another key: compare, then ssh there once"),
+    ("Permission denied (", "the server does not know the key ssh offers; ssh -v to it shows which"),
+    ("could not read Username", "the server wants a login: let git know one (git help credentials)"),
+    ("Authentication failed", "the server refused the login git has for it (git help credentials)"),
+    ("protected branch", _PROTECTED),
+    ("hook declined", "a rule of the server refused it; its owner can say which"),
+    (".lock': File exists", "a git at work holds this lock, or one that was killed: then remove the file"),
+    ("Could not resolve host", _LATER),
+    ("Failed to connect", _LATER),
+    ("Connection refused", _LATER),
+    ("Connection timed out", _LATER),
+    ("No route to host", _LATER),
+    ("Network is unreachable", _LATER),
+    ("does not appear to be a git repository", "git remote -v shows the address; there is no repository there"),
+)
+
+
+def advice_on(git_says: str) -> str | None:
+    """Return what to do about a fetch or push that failed, where the words tell what is wrong."""
+    said = git_says.lower()
+    return next((advice for words, advice in _ADVICE if words.lower() in said), None)

@@ -8,10 +8,18 @@ from typing import NamedTuple
 
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.names import envelope_at, is_envelope_name
-from bridgehead.rigs.repositories.base import PendingHistory, Repository, Survey
+from bridgehead.rigs.repositories.base import Repository, Survey
 from bridgehead.rigs.repositories.records import CommitRecord, History, PathChange
 from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelope, listed
-from bridgehead.rigs.threads.index_store import UNCACHEABLE, Header, IndexFile, IndexSpoilt, Wanted, read_rows
+from bridgehead.rigs.threads.index_store import (
+    UNCACHEABLE,
+    Header,
+    IndexFile,
+    IndexSpoilt,
+    ThreadRows,
+    Wanted,
+    read_rows,
+)
 from bridgehead.rigs.threads.output_cache import is_settled
 from bridgehead.rigs.threads.quarantine import Quarantine
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
@@ -40,6 +48,7 @@ class EnvelopeIndex:
         self._with_history = with_history
         self._for_reading = for_reading
         self._loaded: dict[str, Envelope] = {}  # by blob
+        self._in_order: dict[str, HistoryRow] = {}  # of the one thread looked at, while the index is not placed
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.quarantine = Quarantine(repository.private_dir)
@@ -57,7 +66,14 @@ class EnvelopeIndex:
     def place(self) -> None:
         """Take in history after all."""
         self._with_history = True
+        self._in_order = {}
         self._bring_up_to_date()
+
+    def put_in_order(self, thread: str) -> bool:
+        """Find out which commits added one thread, if that is quick; their positions compare with one another only."""
+        commits = self._repository.thread_commits(self.survey.head, thread) if self.survey.head else None
+        fold_commits(lambda _: self._in_order, commits or (), 0)
+        return commits is not None
 
     @property
     def is_linear(self) -> bool:
@@ -70,17 +86,21 @@ class EnvelopeIndex:
 
     def threads(self) -> list[ThreadListing]:
         """Return every directory that holds at least one envelope, by name (rigs §2)."""
-        listings = (self.thread(name) for name in sorted(self._rows))
-        return [listing for listing in listings if listing.envelopes]
+        return [listing for listing in map(self.thread, self.names) if listing.envelopes]
+
+    def names_naming(self, rigs: Iterable[str]) -> list[str]:
+        """Return the directories in which something may name one of these rigs; the others are not even read."""
+        return [name for name in self.names if self._file.names_any(name, rigs)]
 
     def thread(self, name: str) -> ThreadListing:
         """Return one thread, empty if there is nothing in it. What is in quarantine is not."""
-        rows = [row for _, row in sorted(self._rows.get(name, {}).items())]
+        stored = self._stored(name)
+        rows = [row for _, row in sorted(stored.files.items())] if name in self.names else []
         names: Iterable[str] = self.survey.names().get(name, ())
         if apart := self._kept_apart(name, rows):
             rows = [row for row in rows if row.filename not in apart]
             names = [filename for filename in names if filename not in apart]
-        history = self._file.thread(name).history
+        history = self._in_order or stored.history
         return ThreadListing(
             name,
             tuple(listed(name, row, history.get(row.filename)) for row in rows if row.readable),
@@ -90,7 +110,14 @@ class EnvelopeIndex:
 
     def committed(self, thread: str) -> dict[str, HistoryRow]:
         """Return how the files of a thread came into HEAD, by name, whatever the work tree holds."""
-        return self._file.thread(thread).history
+        return self._stored(thread).history
+
+    def _stored(self, thread: str) -> ThreadRows:
+        try:
+            return self._file.thread(thread)
+        except IndexSpoilt:
+            self._bring_up_to_date()
+            return self._file.thread(thread)
 
     def _kept_apart(self, thread: str, rows: Sequence[FileRow]) -> frozenset[str]:
         listed_there = self.quarantine.names_in(thread)
@@ -110,27 +137,13 @@ class EnvelopeIndex:
 
     def _bring_up_to_date(self) -> None:
         known = self._file.header
-        history = self._begin_history(known)
-        try:
-            if history is not None:
-                history.start()
-            self._rows = self._take_in_files(known)
-            header = self._take_in(history.result(), known) if history is not None else known
-        except BaseException:
-            if history is not None:
-                history.abandon()
-            raise
+        self.names = self._take_in_files(known)
+        is_new = self.survey.head != known.head and (known.head is not None or self._with_history)
+        header = self._take_in(self._repository.history(self.survey.head, known.head), known) if is_new else known
         digest = self.survey.digest if self._is_whole else header.digest
         if not self._is_whole and self._file.has_changes:
             digest = None  # this thread is ahead of the others now
         self._file.save(header._replace(digest=digest))
-
-    def _begin_history(self, known: Header) -> PendingHistory | None:
-        """Ask for the commits that are new; None if there are none, or if all are and nobody needs them."""
-        head = self.survey.head
-        if known.head is None and not self._with_history:
-            return None
-        return self._repository.begin_history(head, after=known.head) if head != known.head else None
 
     def _take_in(self, history: History, known: Header) -> Header:
         """Bring positions up to HEAD."""
@@ -142,8 +155,8 @@ class EnvelopeIndex:
         linear = known.linear and all(len(commit.parents) < 2 for commit in history.commits)
         return Header(self.survey.head, known.commits + len(history.commits), linear, known.digest)
 
-    def _take_in_files(self, known: Header) -> dict[str, dict[str, FileRow]]:
-        """Bring the rows of every thread looked at up to what lies in the work tree."""
+    def _take_in_files(self, known: Header) -> list[str]:
+        """Bring the rows of every thread looked at up to what lies in the work tree, and return the threads."""
         same_index = self._is_whole and known.digest == self.survey.digest
         differing = {file.path for file in self.survey.dirty if file.differs_from_index}
         unsettled = {path.partition("/")[0] for path in differing}
@@ -152,22 +165,15 @@ class EnvelopeIndex:
         }
         wanted: list[Wanted] = []
         for thread, names in threads.items():
-            if not (same_index and thread not in unsettled and self._still_holds(thread, names)):
+            holds = same_index and thread not in unsettled
+            if not (holds and self._file.still_holds(thread, names, with_findings=self._with_findings)):
                 wanted += self._compare(thread, names, differing)
         for thread, row, envelope in read_rows(self._repository, wanted, with_findings=self._with_findings):
             self._file.thread(thread).files[row.filename] = row
             self._file.touch(thread)
             if self._for_reading and envelope is not None:
                 self._loaded[row.content] = envelope
-        return {thread: self._file.thread(thread).files for thread in threads}
-
-    def _still_holds(self, thread: str, names: Sequence[str]) -> bool:
-        """Tell whether, the index being the same, a thread's rows need no second look."""
-        rows = self._file.thread(thread).files
-        return rows.keys() == set(names) and not any(
-            row.content.startswith(UNCACHEABLE) or (self._with_findings and row.findings is None)
-            for row in rows.values()
-        )
+        return sorted(threads)
 
     def _compare(self, thread: str, names: Sequence[str], differing: set[str]) -> list[Wanted]:
         """Drop the rows of files that are gone and return the files that must be read."""

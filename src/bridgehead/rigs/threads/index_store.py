@@ -26,12 +26,11 @@ from bridgehead.rigs.threads.index_rows import (
 )
 from bridgehead.rigs.trust.verification_kinds import Kind
 
-FORMAT = 1
+FORMAT = 2
 _MAX_BYTES = 1024 * 1024 * 1024
 _FILE_NAME = "envelopes.idx"
 UNCACHEABLE = "~"
-MAX_STORED_BYTES = 256 * 1024
-WORTH_STORING = 200
+MAX_KEPT_BYTES = 256 * 1024
 
 
 class Header(NamedTuple):
@@ -78,6 +77,17 @@ class IndexFile:
                 raise IndexSpoilt from error
         return self._threads[name]
 
+    def still_holds(self, thread: str, names: Sequence[str], *, with_findings: bool) -> bool:
+        """Tell, without reading them, whether the rows are of these files, all blobs, and so still right."""
+        known = self._lines.get(thread, b"").partition(b" ")[0]
+        judged = _extent(names, judged=True)
+        return known == judged or (not with_findings and known == _extent(names, judged=False))
+
+    def names_any(self, thread: str, words: Iterable[str]) -> bool:
+        """Tell, without reading them, whether the rows of a thread may hold one of these as a value."""
+        line = self._lines.get(thread, b"")
+        return any(b'"%b"' % word.encode() in line for word in words)
+
     def history_of(self, name: str) -> dict[str, HistoryRow]:
         return self.thread(name).history
 
@@ -102,7 +112,7 @@ class IndexFile:
         for name in self._changed:
             self._lines[name] = _encode(self._threads[name])
         self._changed.clear()
-        lines = (b"%b\t%b\n" % (name.encode(), line) for name, line in self._lines.items() if line != _EMPTY)
+        lines = (b"%b\t%b\n" % (name.encode(), line) for name, line in self._lines.items() if not line.endswith(_EMPTY))
         body = b"".join(lines)
         first = {"format": FORMAT, **header._asdict(), "checksum": crc32(body)}
         with suppress(FileError):
@@ -139,11 +149,20 @@ def mentions(directory: Path, name: str) -> bool:
 
 def _encode(rows: ThreadRows) -> bytes:
     stored = {"files": _columns(rows.files), "history": _columns(rows.history)}
-    return json.dumps(stored, separators=(",", ":")).encode()  # all ASCII: half the time to read back
+    files = rows.files.values()
+    extent = _extent(list(rows.files), judged=all(row.findings is not None for row in files))
+    if not all(is_lasting(row.content) for row in files):
+        extent = b"-"
+    # All ASCII: half the time to read back.
+    return b"%b %b" % (extent, json.dumps(stored, separators=(",", ":")).encode())
+
+
+def _extent(names: Sequence[str], *, judged: bool) -> bytes:
+    return b"%d%d.%d" % (judged, len(names), crc32("\0".join(sorted(names)).encode("utf-8", "surrogateescape")))
 
 
 def _decode(line: bytes) -> ThreadRows:
-    stored = json.loads(line)
+    stored = json.loads(line.partition(b" ")[2])
     files = [FileRow._make(row) for row in _rows(stored["files"])]
     history = [HistoryRow._make(row) for row in _rows(stored["history"])]
     return ThreadRows({row[0]: row for row in files}, {row[0]: row for row in history})
@@ -160,7 +179,7 @@ def _rows(columns: list[list[Any]]) -> Any:
     return zip(*(column if len(column) == size else column * size for column in columns), strict=True)
 
 
-_EMPTY = _encode(ThreadRows({}, {}))
+_EMPTY = _encode(ThreadRows({}, {})).partition(b" ")[2]
 
 
 class Wanted(NamedTuple):
@@ -202,8 +221,8 @@ def _read_one(repository: Repository, file: Wanted, raw: bytes | None, *, with_f
         return ReadRow(thread, unjudged_row(filename, content, raw))
     parsed = parse_envelope(raw)
     row = judged_row(thread, filename, content, parsed)
-    may_be_stored = is_lasting(content) and len(raw) <= MAX_STORED_BYTES
-    return ReadRow(thread, row, parsed if may_be_stored and isinstance(parsed, Envelope) else None)
+    may_be_kept = is_lasting(content) and len(raw) <= MAX_KEPT_BYTES
+    return ReadRow(thread, row, parsed if may_be_kept and isinstance(parsed, Envelope) else None)
 
 
 def is_lasting(content: str) -> bool:
@@ -225,84 +244,12 @@ def read_envelopes(
 
     Those `loaded`, by blob, are not read again.
     """
-    if len(envelopes) < WORTH_STORING:
-        return _read_short(repository, envelopes, loaded)
-    path = repository.private_dir / "contents" / envelopes[0].turn.thread_id
-    stored = _load(path)
-    known = {**stored, **loaded}
-    missing = [listed for listed in envelopes if listed.content not in known]
-    read = {found.path: found for found in _read_files(repository, missing)}
-    known |= {found.content: found.envelope for found in read.values() if found.envelope and found.is_storable}
-    if len(known) > len(stored):
-        wanted = {listed.content for listed in envelopes}
-        _save(path, {content: envelope for content, envelope in known.items() if content in wanted})
-    return (read[listed.path].envelope if listed.path in read else known[listed.content] for listed in envelopes)
-
-
-def _read_short(
-    repository: Repository, envelopes: Sequence[ListedEnvelope], loaded: Mapping[str, Envelope]
-) -> Iterator[Envelope | None]:
-    read = _read_files(repository, [listed for listed in envelopes if listed.content not in loaded])
+    unread = [listed.turn for listed in envelopes if listed.content not in loaded]
+    contents = repository.read_files(unread[0].thread_id, [turn.filename for turn in unread]) if unread else iter(())
     for listed in envelopes:
-        yield loaded[listed.content] if listed.content in loaded else next(read).envelope
-
-
-class _Found(NamedTuple):
-    path: str
-    content: str
-    envelope: Envelope | None
-    is_storable: bool
-
-
-def _read_files(repository: Repository, envelopes: Sequence[ListedEnvelope]) -> Iterator[_Found]:
-    if not envelopes:
-        return
-    names = [listed.turn.filename for listed in envelopes]
-    contents = repository.read_files(envelopes[0].turn.thread_id, names)
-    for listed, raw in zip(envelopes, contents, strict=True):
-        parsed = parse_envelope(raw) if raw is not None else None
-        envelope = parsed if isinstance(parsed, Envelope) else None
-        yield _Found(listed.path, listed.content, envelope, _is_storable(repository, listed, raw))
-
-
-def _is_storable(repository: Repository, listed: ListedEnvelope, raw: bytes | None) -> bool:
-    """Only what really is the blob it is listed under, and not too much of it."""
-    if raw is None or len(raw) > MAX_STORED_BYTES or not is_lasting(listed.content):
-        return False
-    return is_content_of(repository, raw, listed.content)
-
-
-def _load(path: Path) -> dict[str, Envelope]:
-    try:
-        first, _, rest = read_bounded(path, _MAX_BYTES).partition(b"\n")
-        header = json.loads(first)
-        if header["format"] != FORMAT or header["checksum"] != crc32(rest):
-            return {}
-        frontmatters, _, bodies = rest.partition(b"\n")
-        cut = _cut(bodies.decode("utf-8", "surrogatepass"), header["sizes"])
-        rows = zip(header["contents"], json.loads(frontmatters), cut, strict=True)
-        return {content: Envelope(frontmatter, body) for content, frontmatter, body in rows}
-    except (FileError, ValueError, TypeError, KeyError):
-        return {}
-
-
-def _cut(bodies: str, sizes: Sequence[int]) -> Iterator[str]:
-    start = 0
-    for size in sizes:
-        yield bodies[start : start + size]
-        start += size
-
-
-def _save(path: Path, stored: dict[str, Envelope]) -> None:
-    frontmatters = json.dumps([envelope.frontmatter for envelope in stored.values()], ensure_ascii=False)
-    bodies = "".join(envelope.body for envelope in stored.values())
-    rest = f"{frontmatters}\n{bodies}".encode("utf-8", "surrogatepass")
-    header = {
-        "format": FORMAT,
-        "contents": list(stored),
-        "sizes": [len(envelope.body) for envelope in stored.values()],
-        "checksum": crc32(rest),
-    }
-    with suppress(FileError):
-        make_dir(path.parent)
-        write_atomic(path, json.dumps(header).encode() + b"\n" + rest)
+        if listed.content in loaded:
+            yield loaded[listed.content]
+        else:
+            raw = next(contents)
+            parsed = parse_envelope(raw) if raw is not None else None
+            yield parsed if isinstance(parsed, Envelope) else None

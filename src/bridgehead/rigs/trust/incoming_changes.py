@@ -57,6 +57,7 @@ class SyncReport(NamedTuple):
     remote_ahead: int
     new_envelopes: tuple[NewEnvelope, ...] = ()
     changed: tuple[ChangedPath, ...] = ()
+    gone: int = 0  # commits of this clone that the remote had once
 
     @property
     def both_ahead(self) -> bool:
@@ -80,7 +81,7 @@ class SyncReport(NamedTuple):
             return None
         if any(change.touches_thread or not accept_non_envelope for change in self.changed):
             return Refusal.NON_APPEND
-        if self.both_ahead and not (rebuilds or accept_non_envelope):
+        if self.both_ahead and (self.gone or not (rebuilds or accept_non_envelope)):
             return Refusal.BOTH_AHEAD
         return None if self.new_envelopes or accept_non_envelope else Refusal.NOT_ELIGIBLE
 

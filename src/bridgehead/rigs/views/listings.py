@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
@@ -120,13 +120,17 @@ def thread_blocks(
     thread_id: str, envelopes: Iterable[ShownEnvelope], total: int, *, style: Style = PLAIN
 ) -> Iterator[str]:
     """Yield one block of text per envelope, given oldest first; they can be printed as they come."""
-    show = style.text if style.escape_controls else str  # of ten thousand, most are piped
+    on_terminal = style.escape_controls
+    show = style.value if on_terminal else str  # of ten thousand, most are piped: the reference's form
+    names = (*_SHOWN_FIELDS, "tldr") if on_terminal else _SHOWN_FIELDS
     for number, (filename, frontmatter, body, _, _) in enumerate(envelopes, 1):
         kind = style.message_type(_text("type", frontmatter.get("type")))
         file = style.value(filename)
+        if on_terminal:  # set in, so that no body can pass for the next envelope
+            body = "".join(f"  {line}\n" for line in style.text(body).removesuffix("\n").split("\n"))
         yield (
             f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} type={kind} file={file}\n"
-            f"---\n{_shown_fields(frontmatter, show)}---\n{show(body)}{SEPARATOR}\n"
+            f"---\n{_shown_fields(frontmatter, names, show)}---\n{body}{SEPARATOR}\n"
         )
 
 
@@ -144,10 +148,8 @@ def thread_object(
     )
 
 
-def _shown_fields(frontmatter: Mapping[str, Value], show: Callable[[str], str]) -> str:
-    return "".join(
-        [f"{name}: {show(text)}\n" for name in _SHOWN_FIELDS if (text := _text(name, frontmatter.get(name)))]
-    )
+def _shown_fields(frontmatter: Mapping[str, Value], names: Iterable[str], show: Callable[[str], str]) -> str:
+    return "".join([f"{name}: {show(text)}\n" for name in names if (text := _text(name, frontmatter.get(name)))])
 
 
 def _text(name: str, value: Value) -> str:
@@ -192,7 +194,7 @@ class Inbox(NamedTuple):
     escalated: Sequence[Debt] = ()
     conflicts: Sequence[tuple[Turn, ...]] = ()
     remote_seen_at: str | None = None
-    last_heard: Mapping[str, str] = MappingProxyType({})
+    last_heard: Callable[[], Mapping[str, str]] = dict  # only documents say it, and it takes reading every thread
     now_ms: int = 0
 
     @property
@@ -202,21 +204,25 @@ class Inbox(NamedTuple):
 
     def lines(self, *, style: Style = PLAIN, with_owed: bool = False) -> Iterator[str]:
         yield f"{LINE_PREFIX}inbox waiting={self.waiting}"
-        yield from (debt.line(self.now_ms, style) for debt in self.owes)
-        yield from (f"{notice.line(style)} state=delivered" for notice in self.delivered)
+        for debt in self.owes:
+            yield f"{debt.line(self.now_ms, style)}{debt.asked.summary(style)}"
+        for notice in self.delivered:
+            yield f"{notice.line(style)} state=delivered{notice.summary(style)}"
         for debt in self.escalated:
-            yield f"{debt.line(self.now_ms, style)} escalated=true debtor={style.value(debt.owed.debtor)}"
+            who = f"escalated=true debtor={style.value(debt.owed.debtor)}"
+            yield f"{debt.line(self.now_ms, style)} {who}{debt.asked.summary(style)}"
         for debt in self.owed if with_owed else ():
-            yield f"{debt.line(self.now_ms, style)} owed_by={style.value(debt.owed.debtor)}"
+            yield f"{debt.line(self.now_ms, style)} owed_by={style.value(debt.owed.debtor)}{debt.asked.summary(style)}"
 
     def remarks(self) -> Iterator[str]:
         """What a reader should know beside the rows."""
         if self.owed:
-            yield f"others owe this rig {len(self.owed)} answers; inbox --owed lists them"
+            answers = f"{len(self.owed)} answer{'s' * (len(self.owed) != 1)}"
+            yield f"others owe this rig {answers}; rig-bridge inbox --owed lists them"
         for ends in self.conflicts:
             files = ", ".join(turn.filename for turn in ends)
             yield f"thread {ends[0].thread_id} was closed more than once: {files}"
-        yield f"the remote was last looked at {self.remote_seen_at or 'never'}; sync --auto looks again"
+        yield f"the remote was last looked at: {self.remote_seen_at or 'never'}; rig-bridge sync --auto looks again"
 
     def json_object(self) -> dict[str, object]:
         def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:
@@ -236,7 +242,7 @@ class Inbox(NamedTuple):
             escalated=debts(self.escalated),
             conflicts=conflicts,
             remote_seen_at=self.remote_seen_at,
-            rigs=[{"rig_id": rig, "last_heard": at} for rig, at in self.last_heard.items()],
+            rigs=[{"rig_id": rig, "last_heard": at} for rig, at in self.last_heard().items()],
         )
 
 
@@ -265,3 +271,7 @@ class Notice(NamedTuple):
             f"thread={turn.thread_id} type={style.message_type(turn.type)} from={style.value(turn.sender)} "
             f"last={turn.day or '-'} file={style.value(turn.filename)} verification={self.verification.state}"
         )
+
+    def summary(self, style: Style) -> str:
+        """What ends a row: the sender's one line about it."""
+        return f" tldr={style.text(json.dumps(self.turn.tldr, ensure_ascii=False))}" if self.turn.tldr else ""

@@ -29,7 +29,11 @@ _TYPE_COLOURS = {
     "VERIFY": RED,
     "DECISIONS": RED,
 }
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What could drive a terminal or deceive its reader: host/terminal.py has the same list for everything else.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _LINE_BREAKS = re.compile("[\r\n]")
 
 
@@ -49,7 +53,7 @@ class Style(NamedTuple):
         return self.paint(self.value(message_type), _TYPE_COLOURS.get(message_type))
 
     def text(self, text: str) -> str:
-        """Show text over several lines."""
+        """Show text over several lines; what is invisible or turns the line around is made visible."""
         return _CONTROLS.sub(_escaped, text) if self.escape_controls else text
 
     def value(self, text: str) -> str:
@@ -71,7 +75,8 @@ class EncodedText:
 
 
 def _escaped(character: re.Match[str]) -> str:
-    return f"\\x{ord(character[0]):02x}"
+    code = ord(character[0])
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def uses_colour(

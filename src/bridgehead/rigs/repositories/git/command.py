@@ -18,8 +18,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from typing import NamedTuple
+from contextlib import nullcontext, suppress
+from typing import IO, NamedTuple
 
 from bridgehead.host.child import SignalsHeld, end_child
 from bridgehead.rigs.repositories.errors import GitFailed, GitMissing, GitStorageFailed, GitTimedOut
@@ -96,12 +96,10 @@ class Running:
         command: str,
         *,
         shielded: bool,
-        output_file: int | None = None,
     ) -> None:
         self._process = process
         self._command = command
         self._shielded = shielded
-        self._output_file = output_file  # takes its output, so that it need not wait for us to read
 
     def answer(self, stdin: bytes | None = None, timeout_seconds: float | None = None) -> GitAnswer:
         """Feed it `stdin`, wait, and return what it gave."""
@@ -113,23 +111,24 @@ class Running:
         except BaseException:
             self.abandon()
             raise
-        if self._output_file is not None:
-            with open(self._output_file, "rb", closefd=False) as written:
-                written.seek(0)
-                stdout = written.read()
-            self._close_output_file()
         return GitAnswer(self._process.returncode, stdout, stderr.decode("utf-8", "replace"))
+
+    def converse(self, request: bytes) -> IO[bytes]:
+        """Hand one request to a process that takes several, and return where its answers appear."""
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("it was started without input")
+        try:
+            self._process.stdin.write(request)
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise GitFailed(f"git {self._command} ended early") from error
+        return self._process.stdout
 
     def abandon(self) -> None:
         """End it because nobody will ask for its answer; a shielded one goes on without us."""
         if not self._shielded:
-            end_child(self._process)
-        self._close_output_file()
-
-    def _close_output_file(self) -> None:
-        if self._output_file is not None:
-            handle, self._output_file = self._output_file, None
-            os.close(handle)
+            with suppress(BrokenPipeError):  # what it was still to be asked
+                end_child(self._process)
 
 
 class Git:
@@ -150,9 +149,8 @@ class Git:
         variables: Mapping[str, str] | None = None,
         shielded: bool = False,
         hooks_path_shown: bool = False,
-        output_file: int | None = None,
     ) -> Running:
-        """Start git, with signals held (host/child.py); `output_file` is a handle for its output, closed in the end.
+        """Start git, with signals held (host/child.py).
 
         `index` is used instead of the user's index. Ctrl-C does not reach a `shielded` one. `hooks_path_shown` is for
         asking where the user's hooks are.
@@ -168,7 +166,7 @@ class Git:
                 cwd=self.directory,
                 env=environment,
                 stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if output_file is None else output_file,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0 if shielded else None,
                 pass_fds=(self.inherited_lock,) if shielded and self.inherited_lock is not None else (),
@@ -177,7 +175,7 @@ class Git:
             if error.filename == self.directory:
                 raise
             raise GitMissing from error
-        return Running(process, arguments[0], shielded=shielded, output_file=output_file)
+        return Running(process, arguments[0], shielded=shielded)
 
     def ask(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO
 
 from bridgehead.host.child import SignalsHeld
-from bridgehead.host.directories import make_dir
-from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, PendingHistory
+from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed
+from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import Git, Running, require_success
 from bridgehead.rigs.repositories.records import (
     SYMLINK,
@@ -59,6 +60,21 @@ _HEADERS = re.compile(
     r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
 )
 _MISSING = b" missing"
+LONG_HISTORY = 2000  # commits; a shorter one is read whole in no time
+_WITHOUT_CHANGES = (
+    "log",
+    "-z",
+    "--no-walk=unsorted",
+    "--stdin",
+    "--pretty=raw",
+    "--no-decorate",
+    "--no-notes",
+    "--no-color",
+    "--no-patch",
+)
+_AT_ONCE = 400  # questions whose answers a pipe holds while nobody reads
+_MOST_MISSES = 200  # after as many wrong guesses, reading all of history is the shorter way
+_DIRECTORY = b"40000"
 
 
 def history(git: Git, head: str | None, after: str | None) -> History:
@@ -78,7 +94,8 @@ def history(git: Git, head: str | None, after: str | None) -> History:
 def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
     """Return the commits of `tip` that `base` lacks, parents before children."""
     excluded = (f"^{base}",) if base else ()
-    return parse_log(git.read(*log_arguments(tip, *excluded)).text)
+    answer = git.ask(*log_arguments(tip, *excluded), settings=_SMALL_CACHE)
+    return parse_log(require_success("log", answer).text)
 
 
 def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
@@ -92,33 +109,203 @@ def log_arguments(*revisions: str) -> tuple[str, ...]:
     return (*_LOG, *revisions, "--")
 
 
-class GitHistory(PendingHistory):
-    """A log that git writes into a file while we do something else."""
+def thread_commits(clone: Clone, head: str, thread: str) -> list[CommitRecord] | None:
+    """Return the commits of a long history that changed one thread, parents first, with what they changed in it.
 
-    def __init__(self, git: Git, head: str, scratch: Path) -> None:
-        make_dir(scratch.parent)
-        handle = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        scratch.unlink()
-        self._handle = handle
+    Where two commits have the same tree of the thread, nothing between them is looked at; what was changed there and
+    changed back shows in `history` only. None for a history that is short, or no single line as far as the thread goes.
+    """
+    objects = _Objects(clone.git)
+    try:
+        found = _thread_commits(clone, objects, head, thread)
+        objects.let_go()
+    except BaseException:
+        objects.let_go()
+        raise
+    return found
+
+
+def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str) -> list[CommitRecord] | None:
+    line = _line_with(objects, clone.git, head, thread)
+    if line is None:
+        return None
+    changed = _tree_changes(line, lambda commits: objects.trees(commits, thread))
+    stdin = _lines([line[index] for index, _ in changed])
+    commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text) if changed else []
+    changes = _changes_of_trees(clone, objects, [tree for _, tree in changed], commits, thread)
+    if changes is None:
+        return None
+    return [commit._replace(changes=found) for commit, found in zip(commits, changes, strict=True)]
+
+
+class _Objects:
+    """Answers question by question what the object store holds; whoever asked says when that is all."""
+
+    def __init__(self, git: Git) -> None:
         self._git = git
-        self._head = head
-        self._running: Running | None = None
+        self._running: dict[str, Running] = {}
 
-    def start(self) -> None:
-        with SignalsHeld():
-            self._running = self._git.start(*log_arguments(self._head), output_file=self._handle, settings=_SMALL_CACHE)
+    def trees(self, commits: Sequence[str], path: str) -> list[str]:
+        """Return the id of the directory in each commit; empty where there is none."""
+        found = []
+        for start in range(0, len(commits), _AT_ONCE):
+            asked = commits[start : start + _AT_ONCE]
+            answers = self._ask("--batch-check=%(objectname) %(objecttype)", [f"{commit}:{path}" for commit in asked])
+            for _ in asked:
+                name, _, kind = answers.readline().rstrip(b"\n").partition(b" ")
+                if not name:
+                    raise GitFailed("git cat-file ended before it had answered")
+                found.append(name.decode() if kind == b"tree" else "")
+        return found
 
-    def result(self) -> History:
-        if self._running is None:
-            raise RuntimeError("result before start")
-        answer = require_success("log", self._running.answer())
-        return History(tuple(parse_log(answer.text)), from_start=True)
+    def read(self, name: str) -> bytes:
+        answers = self._ask("--batch", [name])
+        size = answers.readline().rstrip(b"\n").rpartition(b" ")[2]
+        if not size.isdigit():
+            raise GitFailed(f"git cat-file does not find the tree {name}")
+        return answers.read(int(size) + 1)[:-1]
 
-    def abandon(self) -> None:
-        if self._running is not None:
-            self._running.abandon()
-        else:
-            os.close(self._handle)
+    def let_go(self) -> None:
+        for running in self._running.values():
+            running.abandon()
+
+    def _ask(self, form: str, names: Sequence[str]) -> IO[bytes]:
+        if form not in self._running:
+            with SignalsHeld():
+                self._running[form] = self._git.start("cat-file", form, takes_input=True, settings=_SMALL_CACHE)
+        return self._running[form].converse(_lines(names))
+
+
+def _line_with(objects: _Objects, git: Git, head: str, thread: str) -> list[str] | None:
+    """Return the last commits, oldest first, back to one without the thread or to the first of all."""
+    for most in (LONG_HISTORY, None):
+        limit = (f"--max-count={most}",) if most else ()
+        lines = git.read("rev-list", "--parents", "--reverse", *limit, head, "--").text.splitlines()
+        is_short = most is not None and len(lines) < most
+        if is_short or max(map(len, lines)) > 2 * len(head) + 1:  # a merge has more than one parent
+            return None
+        commits = [line[: len(head)] for line in lines]
+        if most is None or not objects.trees(commits[:1], thread)[0]:
+            return commits
+    return None
+
+
+def _tree_changes(commits: Sequence[str], trees_of: Callable[[list[str]], list[str]]) -> list[tuple[int, str]]:
+    """Return where the tree differs from that of the commit before, with the tree from there on."""
+    ends = sorted({0, len(commits) - 1})
+    known = dict(zip(ends, trees_of([commits[end] for end in ends]), strict=True))
+    ranges = [(ends[0], ends[-1])]
+    while ranges:
+        wide = [(low, (low + high) // 2, high) for low, high in ranges if high - low > 1 and known[low] != known[high]]
+        middles = [middle for _, middle, _ in wide]
+        known |= zip(middles, trees_of([commits[middle] for middle in middles]), strict=True)
+        ranges = [half for low, middle, high in wide for half in ((low, middle), (middle, high))]
+    before, changed = "", []
+    for index, tree in sorted(known.items()):
+        if tree != before:
+            changed.append((index, tree))
+        before = tree
+    return changed
+
+
+_Entries = dict[bytes, tuple[bytes, bytes]]  # mode and id, by name
+
+
+def _changes_of_trees(
+    clone: Clone, objects: _Objects, trees: Sequence[str], commits: Sequence[CommitRecord], thread: str
+) -> list[tuple[PathChange, ...]] | None:
+    """Compare each tree with the one before it; None if guessing does not pay.
+
+    Reading long trees one by one is what takes long. So what a commit added is guessed from its subject and the
+    numbers in the names: a tree whose id that explains has proved it, and need not be read.
+    """
+    id_bytes = len(clone.null_id) // 2
+    last = _parse_tree(objects.read(trees[-1]), id_bytes) if trees and trees[-1] else {}
+    guesses = _Guesses(name for name, (mode, _) in last.items() if mode != _DIRECTORY)
+    content, entries, order, misses = bytearray(), _Entries(), list[bytes](), 0
+    end, previous = 0, b""  # of the last entry that was put in: the next one usually follows it
+    found: list[tuple[PathChange, ...]] = []
+    for tree, commit in zip(trees, commits, strict=True):
+        name = guesses.for_subject(commit.subject) if tree else None
+        if name is not None and name not in entries:
+            mode, blob = last[name]
+            index = bisect_left(order, name)
+            at = (
+                end if index and order[index - 1] == previous else _place_in(content, entries, order[index : index + 1])
+            )
+            entry = b"%b %b\0%b" % (mode, name, blob)
+            content[at:at] = entry
+            if clone.has_id(b"tree", content, tree):
+                entries[name] = last[name]
+                order.insert(index, name)
+                guesses.drop(name)
+                found.append((_tree_change("A", thread, name, mode, blob),))
+                end, previous = at + len(entry), name
+                continue
+        misses += 1
+        if misses > _MOST_MISSES:
+            return None
+        content = bytearray(objects.read(tree) if tree else b"")
+        before, entries = entries, _parse_tree(content, id_bytes)
+        order = sorted(name + b"/" if mode == _DIRECTORY else name for name, (mode, _) in entries.items())
+        previous = b""
+        found.append(tuple(_compare_trees(before, entries, thread)))
+        for name in entries.keys() - before.keys():
+            guesses.drop(name)
+    return found
+
+
+def _place_in(content: bytearray, entries: _Entries, following: Sequence[bytes]) -> int:
+    """Return where a tree has the entry that follows, or its end."""
+    for key in following:
+        mode, blob = entries[name := key.rstrip(b"/")]
+        return content.find(blob) - len(mode) - len(name) - 2  # ids are found faster than names, which are alike
+    return len(content)
+
+
+def _parse_tree(content: bytes | bytearray, id_bytes: int) -> _Entries:
+    entries: _Entries = {}
+    start = 0
+    while start < len(content):
+        end = content.index(b"\0", start)
+        mode, _, name = bytes(content[start:end]).partition(b" ")
+        start = end + 1 + id_bytes
+        entries[name] = (mode, bytes(content[end + 1 : start]))
+    return entries
+
+
+def _compare_trees(before: _Entries, after: _Entries, thread: str) -> Iterator[PathChange]:
+    old, new = ({name: e for name, e in tree.items() if e[0] != _DIRECTORY} for tree in (before, after))
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name):
+            status = "D" if name not in new else "M" if name in old else "A"
+            mode, blob = new.get(name) or (_DELETED_MODE.encode(), bytes(len(old[name][1])))
+            yield _tree_change(status, thread, name, mode, blob)
+
+
+def _tree_change(status: str, thread: str, name: bytes, mode: bytes, blob: bytes) -> PathChange:
+    return PathChange(status, f"{thread}/{os.fsdecode(name)}", blob.hex(), mode.decode())
+
+
+class _Guesses:
+    """The names that no commit is known for yet: of each kind the lowest number is next."""
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        self._next: dict[bytes, dict[bytes, None]] = {}
+        for name in sorted(names, key=lambda name: (len(name), name)):
+            self._next.setdefault(_kind(name), {})[name] = None
+
+    def for_subject(self, subject: str) -> bytes | None:
+        kinds = list(self._next)
+        names = self._next.get(kinds[0] if len(kinds) == 1 else subject.partition(":")[0].encode())
+        return next(iter(names), None) if names else None
+
+    def drop(self, name: bytes) -> None:
+        self._next.get(_kind(name), {}).pop(name, None)
+
+
+def _kind(name: bytes) -> bytes:
+    return name.removesuffix(b".md").rstrip(b"0123456789").rstrip(b"-")
 
 
 def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:

@@ -15,6 +15,7 @@ _RACES = (
     "incorrect old value",
     "reference already exists",
 )
+_MOST_LINES, _MOST_CHARACTERS = 4, 400  # of what the server says about a refusal
 _TAKEN = (" ", "*", "=", "+", "-")
 
 
@@ -25,7 +26,11 @@ class PushReport:
         flag, self.summary = _reported(answer, ref)
         self.taken = answer.code == 0 and flag in _TAKEN
         self.raced = flag == "!" and any(race in self.summary for race in _RACES)
-        self.reason = self.summary or answer.stderr
+        said = [
+            line.removeprefix("remote:").strip() for line in answer.stderr.splitlines() if line.startswith("remote:")
+        ]
+        words = " / ".join([line for line in said if line][:_MOST_LINES])[:_MOST_CHARACTERS]
+        self.reason = ": ".join(filter(None, (self.summary, words))) if self.summary else answer.stderr
 
 
 def push_ref(clone: Clone, remote: str, source: str, ref: str, *, lease: str | None = None) -> PushReport:

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from bridgehead.errors import FileError
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories.base import PendingHistory, Posting, Repository, Survey
+from bridgehead.rigs.repositories.base import Posting, Repository, Survey
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.survey import GitSurvey
@@ -161,6 +160,9 @@ class GitRepository(WorkTree, Repository):
             return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 
+    def is_sparse(self) -> bool:
+        return self._clone.settings.get("core.sparsecheckout") == "true"
+
     def unpushed(self) -> list[CommitRecord]:
         from bridgehead.rigs.repositories.git import history
         from bridgehead.rigs.repositories.git.refs import local_ref
@@ -175,20 +177,15 @@ class GitRepository(WorkTree, Repository):
 
         return history.history(self._clone.git, head, after)
 
-    def begin_history(self, head: str | None, after: str | None = None) -> PendingHistory:
-        from bridgehead.rigs.repositories.git.history import GitHistory
-
-        if head is None or after is not None:  # nothing, or few
-            return super().begin_history(head, after)
-        try:
-            return GitHistory(self._clone.git, head, self.private_dir / "history")
-        except (OSError, FileError):  # no place to write it
-            return super().begin_history(head, after)
-
     def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
         from bridgehead.rigs.repositories.git import history
 
         return history.newest_commits(self._clone.git, head, most)
+
+    def thread_commits(self, head: str, thread: str) -> list[CommitRecord] | None:
+        from bridgehead.rigs.repositories.git import history
+
+        return history.thread_commits(self._clone, head, thread)
 
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         from bridgehead.rigs.repositories.git import history
@@ -261,6 +258,11 @@ class GitRepository(WorkTree, Repository):
         if head is None:
             raise GitFailed("the branch has no commit yet, so there is nothing to compare")
         return history.compare(self._clone.git, head, remote_head)
+
+    def gone_from_remote(self, remote_head: str) -> list[str]:
+        from bridgehead.rigs.repositories.git import transfer
+
+        return transfer.gone_from_remote(self._clone, self.head().commit or remote_head, remote_head)
 
     def fast_forward(self, commit: str) -> InTheWay | None:
         from bridgehead.rigs.repositories.git import transfer

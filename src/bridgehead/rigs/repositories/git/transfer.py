@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
-from bridgehead.host.files import write_atomic
+from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories.errors import (
     DetachedHead,
     FetchFailed,
@@ -22,11 +22,13 @@ from bridgehead.rigs.repositories.errors import (
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
-from bridgehead.rigs.repositories.git.history import diff
-from bridgehead.rigs.repositories.git.refs import push_ref
+from bridgehead.rigs.repositories.git.history import diff, is_ancestor, merge_base
+from bridgehead.rigs.repositories.git.refs import local_ref, push_ref
 from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, Wire
 
 _FETCHED = "fetched"  # an empty file; its time is that of the last fetch
+_REPLACED = "replaced"  # the last commit the remote had before its history was rewritten
+_MAX_ID_BYTES = 100
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
@@ -100,6 +102,7 @@ def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
 
 def fetch(clone: Clone, wire: Wire) -> str:
     """Fetch the wire branch and the freezes and return the commit the branch is at."""
+    before = local_ref(clone, wire.tracking_ref)
     answer = _fetch(clone, wire)
     if answer.code != 0 and clear_stale_locks(clone, answer):
         answer = _fetch(clone, wire)
@@ -108,7 +111,21 @@ def fetch(clone: Clone, wire: Wire) -> str:
     with suppress(FileError):
         make_dir(clone.location.private_dir)
         write_atomic(clone.location.private_dir / _FETCHED, "")
-    return clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
+    found = clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
+    if before is not None and not is_ancestor(clone.git, before, found):
+        with suppress(FileError):
+            write_atomic(clone.location.private_dir / _REPLACED, before)
+    return found
+
+
+def gone_from_remote(clone: Clone, head: str, remote_head: str) -> list[str]:
+    """Return the commits of `head` that the remote had once and has no more, newest first: somebody rewrote history."""
+    try:
+        before = read_bounded(clone.location.private_dir / _REPLACED, _MAX_ID_BYTES).decode("ascii", "replace").strip()
+    except FileError:
+        return []
+    ours = merge_base(clone.git, head, before)
+    return clone.git.read("rev-list", ours, f"^{remote_head}", "--").text.split() if ours else []
 
 
 def last_fetch_ms(clone: Clone) -> int | None:

@@ -76,6 +76,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "council",
+        "never_domains",
+        _TEXTS,
+        (),
+        "domains that sit only when they are named, such as security, which otherwise sits in every review of code",
+        trusted_only=True,  # a reviewed tree must not send its auditor away
+    ),
+    Setting(
+        "council",
         "timeout",
         _NUMBER,
         120,

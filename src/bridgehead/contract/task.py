@@ -79,6 +79,8 @@ class BridgeInput(msgspec.Struct, frozen=True, kw_only=True):
     files: int | None = None
     loc: int | None = None
     requirements: tuple[Requirement, ...] = ()
+    review_rules: str = ""
+    """What the owner of the project wants reviewers to look at; taken from the base of a change, never from it."""
 
     def __post_init__(self) -> None:
         if not self.scope or not all(map(str.strip, self.scope_entries)):
@@ -149,6 +151,7 @@ def _read_fields(fields: dict[str, Any]) -> BridgeInput:
         files=_count(fields, "files"),
         loc=_count(fields, "loc"),
         requirements=_requirements(fields),
+        review_rules=_text(fields, "review_rules", default=""),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.assembly.council.request import CouncilRequest
+from bridgehead.config.files import parse_toml
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import TaskType
@@ -19,7 +21,7 @@ from bridgehead.council.council import CouncilRun
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
-from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.domains import Registry, load_registry, with_own_domains
 from bridgehead.council.request.plan import CouncilPlan, Dismissals
 from bridgehead.council.scope.material import scope_material
 from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines, touched_lines
@@ -33,6 +35,8 @@ from bridgehead.host.clock import Clock, iso_ms
 NAME: Final = "council"
 VERSION: Final = "1"
 JOURNAL_FILE: Final = "councils.db"
+DOMAINS_FILE: Final = ".bridgehead/domains.toml"
+_IN_PLAN: Final = {one.name for one in dataclasses.fields(CouncilPlan)} - {"seats", "options", "dismissals"}
 _INPUT: Final = "input"
 _STARTED: Final = "started"
 _inputs: Final = msgspec.json.Decoder(Input)
@@ -51,6 +55,8 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     settings_text: str | None = None
     settings_trusted: bool = False
     withdrawal_guard: bool = True
+    domains_text: str | None = None
+    """The project's own domains, where they are trusted."""
     discovery: dict[str, Any] = {}
 
     @classmethod
@@ -114,36 +120,21 @@ class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
     previous_review_id: str | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    domain_reasons: dict[str, str] = {}
     everybody: bool = False
+    domains_text: str | None = None
     discovery: dict[str, Any] = {}
 
     def council(self) -> StoredCouncil:
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
         plan = CouncilPlan(
-            task=self.task,
             seats=self.bridges,
-            today=self.today,
-            route=self.route,
             options=self.request.options,
-            coordinator=self.coordinator,
             dismissals=Dismissals(self.dismissals, self.base_dismissals),
-            records=self.records,
-            previous_review_id=self.previous_review_id,
-            notes=self.notes,
-            warnings=self.warnings,
-            everybody=self.everybody,
+            **{name: fields[name] for name in _IN_PLAN},
         )
-        return StoredCouncil(
-            request=self.request,
-            plan=plan,
-            secret=self.secret,
-            started_at=self.started_at,
-            scope_request=self.scope_request,
-            scope_fingerprint=self.scope_fingerprint,
-            settings_text=self.settings_text,
-            settings_trusted=self.settings_trusted,
-            withdrawal_guard=self.withdrawal_guard,
-            discovery=self.discovery,
-        )
+        own = {name: fields[name] for name in StoredCouncil.__struct_fields__ if name != "plan"}
+        return StoredCouncil(plan=plan, **own)
 
 
 class StoredScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,13 +193,20 @@ def seat_reports(council: StoredCouncil, scope: Scope, inputs: Sequence[Input]) 
     return [last[seat] for seat in council.seats if seat in last]
 
 
+def registry_with(own: str | None) -> Registry:
+    """The domains that are known, with those of the project's file."""
+    if own is None:
+        return load_registry()
+    return with_own_domains(load_registry(), parse_toml(own.encode(), DOMAINS_FILE).get("domain", []), DOMAINS_FILE)
+
+
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
     """What the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
     # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
     hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)
     return RunInputs(
-        registry=load_registry(),
+        registry=registry_with(council.domains_text),
         secret=council.secret,
         # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
         tree=None

@@ -81,6 +81,8 @@ class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     context_summary: str = ""
     domains: tuple[str, ...] = ()
+    """Exactly these; empty lets the code and the words choose."""
+    add_domains: tuple[str, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     review_id: str | None = None
     options: CouncilOptions = CouncilOptions()

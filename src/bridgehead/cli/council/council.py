@@ -84,6 +84,7 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
         task=task,
         context_summary=read_text(given["context_file"]),
         domains=given["domains"],
+        add_domains=given["add_domains"],
         requirements=read_requirements(given["requirements"]),
         review_id=given["review_id"],
         options=CouncilOptions(

@@ -53,7 +53,8 @@ _OPTIONS = (
     click.option("--patch", metavar="FILE", help="A patch; `-` reads standard input."),
     click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in your words."),
     click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for all seats."),
-    click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="A point of view; repeatable."),
+    click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="Only this point of view; repeatable."),
+    click.option("--add-domain", "add_domains", multiple=True, metavar="D", help="One more than the code calls for."),
     click.option("--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thoroughly."),
     click.option(
         "--context-policy",

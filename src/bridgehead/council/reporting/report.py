@@ -243,6 +243,8 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: bool = False
     """No seat has read everything; what would be a PASS is then no verdict, and no gate opens."""
     unread: tuple[str, ...] = ()
+    domain_reasons: dict[str, str] = {}
+    """Why each domain was looked at."""
     commit: str | None = None
     reviewed: dict[str, str] = {}
     """Path to digest of what was looked at; empty text for files that were named and kept from the seats."""

@@ -50,15 +50,7 @@ PARALLEL_WORKFLOW: Final = "parallel-workflow"
 
 DEBATE_AT_DOMAINS: Final = 3
 _COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
-_HIGH_STAKES: Final = (
-    "production",
-    "incident",
-    "breach",
-    "compliance",
-    "audit",
-    "lawsuit",
-    "financial risk",
-)
+_HIGH_STAKES: Final = ("production", "incident", "breach", "compliance", "audit", "lawsuit", "financial risk")
 _CARE_WORDS: Final = ("thorough", "critical", "high-stakes", "careful", "deep")
 _THOROUGH_WORDS: Final = ("thorough", "critical")
 _QUICK_WORDS: Final = ("quick", "fast")
@@ -189,6 +181,8 @@ class CouncilPlan:
     notes: tuple[str, ...] = ()
     """Assumptions of the pre-flight, for the reader of the report."""
     warnings: tuple[str, ...] = ()
+    domain_reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why each domain was chosen."""
     everybody: bool = False
     """A debate that the words of a question asked for: every seat takes part, as in a review."""
 

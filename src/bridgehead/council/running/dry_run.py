@@ -41,6 +41,9 @@ class DryRun:
     """Seats that make no model call, with the reason."""
     refusals: Mapping[str, str] = field(default_factory=dict)
     """Seats whose last call was refused, with the reason (council §19)."""
+    domains: Mapping[str, str] = field(default_factory=dict)
+    """What is looked at, and why."""
+    notes: tuple[str, ...] = ()
 
     @property
     def first_calls(self) -> int:
@@ -78,6 +81,8 @@ def plan_calls(
         coordinator=coordinator.name if coordinator is not None and debated else None,
         stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
         no_calls=no_calls,
+        domains=plan.domain_reasons,
+        notes=plan.notes,
     )
 
 

@@ -273,6 +273,7 @@ def assemble_report(
         partial_coverage=attendance.partial_coverage,
         skip_reasons=dict(attendance.skip_reasons),
         domains_covered=_union(seat.report.domains_covered for seat in used),
+        domain_reasons=dict(plan.domain_reasons),
         intensity=plan.task.intensity,
         fallback=plan.options.fallback,
         debate_rounds=debated.rounds,

@@ -53,8 +53,9 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     task: Annotated[str, Meta(max_length=100_000, description="What to look for, in your words.")] = ""
     domains: Annotated[
         Names,
-        Meta(description="Points of view, such as security or testing; default: chosen from the scope."),
+        Meta(description="Only these points of view, such as security or testing; default: what the code calls for."),
     ] = []
+    add_domains: Annotated[Names, Meta(description="Points of view besides those that the code calls for.")] = []
     intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")] = None
     runtimes: Annotated[
         Names,

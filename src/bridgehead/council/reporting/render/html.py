@@ -16,6 +16,7 @@ from bridgehead.contract.words import OutputState, Severity, Status
 from bridgehead.council.reporting.render.sentences import (
     beside,
     comparison_line,
+    domain_lines,
     headline,
     notes,
     one_line,
@@ -271,6 +272,7 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
         ],
     )
     yield from _seats(report)
+    yield from _list("Points of view", domain_lines(report))
     yield from _list("Notes", [*report.synthesis_notes, *notes(report.warnings, codes=True)])
 
 

@@ -15,6 +15,7 @@ from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Status, severity_rank
 from bridgehead.council.reporting.render.sentences import (
     comparison_line,
+    domain_lines,
     headline,
     one_line,
     ordered,
@@ -95,6 +96,7 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     yield from _dismissed(report)
     yield from _recommendation(report)
     yield from _seats(report)
+    yield from _list("Points of view", [escaped(line) for line in domain_lines(report)])
     yield from _notes(report)
     yield from _json(report)
 

@@ -34,6 +34,10 @@ _SENTENCES: Final = {
         "nothing on this machine can keep {detail} to the private copy, so it was asked without its tools; "
         "bridgehead doctor says what is missing"
     ),
+    "untrusted_domains_ignored": (
+        "nobody has trusted .bridgehead/domains.toml, so its domains were left out; "
+        "read it, then: bridgehead config trust .bridgehead/domains.toml"
+    ),
     "cost_unknown": "{detail} does not say what it costs and counted as 0",
 }
 _IN_REPORTS: Final = {
@@ -206,6 +210,11 @@ def beside(entries: Sequence[FindingEntry]) -> dict[str, list[FindingEntry]]:
 def seats_line(report: CouncilReport) -> str:
     """`claude (cli, sonnet) · codex (cli) · static`."""
     return " · ".join(_seat(one) for one in report.participants if one.status == Status.COMPLETED)
+
+
+def domain_lines(report: CouncilReport) -> list[str]:
+    """Each point of view with the reason for it."""
+    return [f"{name}: {one_line(why)}" for name, why in report.domain_reasons.items()]
 
 
 def skipped_line(report: CouncilReport) -> str:

@@ -156,6 +156,8 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
         indent = " " * 8
         yield from textwrap.wrap(seats, screen.width, subsequent_indent=indent)
         yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
+    if report.domains_covered:
+        yield from textwrap.wrap(f"looked  {', '.join(map(one_line, report.domains_covered))}", screen.width)
     if again := way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:

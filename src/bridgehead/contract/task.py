@@ -13,14 +13,7 @@ from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 import msgspec
 
 from bridgehead.contract.ids import is_session_id
-from bridgehead.contract.words import (
-    CapabilityProfile,
-    ContextPolicy,
-    Intensity,
-    Mode,
-    RequirementLevel,
-    TaskType,
-)
+from bridgehead.contract.words import CapabilityProfile, ContextPolicy, Intensity, Mode, RequirementLevel, TaskType
 from bridgehead.errors import UserError
 
 WRAPPER: Final = "bridge_input"

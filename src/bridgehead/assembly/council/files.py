@@ -73,8 +73,7 @@ class SeatsFile(NamedTuple):
         """A file that cannot be understood is not written over."""
         if self.document() is None:
             raise ConfigError(
-                f"{SEATS_FILE} is no JSON object, so it was not written again",
-                hint="correct it, or remove it",
+                f"{SEATS_FILE} is no JSON object, so it was not written again", hint="correct it, or remove it"
             )
 
 

@@ -30,13 +30,7 @@ from bridgehead.assembly.council.request import ASK, CouncilRequest, refuse_cont
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
 from bridgehead.contract.words import Mode, TaskType
 from bridgehead.council.findings.references import find_references
-from bridgehead.council.request.clarify import (
-    Clarifier,
-    ClarifyingQuestion,
-    Request,
-    ScopeClarification,
-    read_context,
-)
+from bridgehead.council.request.clarify import Clarifier, ClarifyingQuestion, Request, ScopeClarification, read_context
 from bridgehead.council.request.domains import Code
 from bridgehead.council.request.plan import (
     DEBATE_PROTOCOL,

@@ -31,8 +31,10 @@ from bridgehead.council.reporting.render.html import render_html
 from bridgehead.council.reporting.render.markdown import render_markdown
 from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import (
+    STATIC,
     AbortedReport,
     CouncilReport,
+    FindingClass,
     FindingEntry,
     anchor_of,
     council_report_from_json,
@@ -40,6 +42,7 @@ from bridgehead.council.reporting.report import (
 from bridgehead.council.reporting.sarif import sarif_of
 from bridgehead.council.request.plan import DEBATE_PROTOCOL
 from bridgehead.council.running.artifacts import COUNCIL, DEBATE, FOLDER, OutputFolder
+from bridgehead.council.runtimes.rig import RIG_MARK
 from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.council.scope.resolve import Change, read_working
 from bridgehead.council.scope.scope import text_digest
@@ -143,6 +146,23 @@ class StoredReport:
         name = self.files.html if form == "html" else self.files.markdown
         return read_bounded(self.project / name, MOST_REPORT_BYTES, root=self.project).decode()
 
+    def finding(self, finding_id: str) -> FindingEntry:
+        return _finding(self.report, finding_id)
+
+    def askable(self, finding_id: str) -> FindingEntry:
+        """A finding about which somebody can be asked."""
+        finding = self.finding(finding_id)
+        if finding.cls is FindingClass.WITHDRAWN:
+            why = f"bridgehead council show {self.review_id} {finding.id}"
+            raise UserError(f"{finding.id} was withdrawn, so there is nothing to challenge", hint=f"{why} says why")
+        seats = () if isinstance(self.report, AbortedReport) else self.report.bridges_available
+        if all(seat == STATIC or seat.startswith(RIG_MARK) for seat in seats):
+            raise UserError(
+                f"no seat of council {self.review_id} can be asked: {', '.join(seats)} answers no questions",
+                hint="hold a council in which a model sits; bridgehead runtimes says who can",
+            )
+        return finding
+
     def gate_verdict(self) -> tuple[Verdict, str]:
         """What a gate judges."""
         if self.doubt is not None:
@@ -241,18 +261,16 @@ class Reports:
         stored = self.find(reference)
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
-        finding = _finding(stored.report, request.finding_id)
+        finding = stored.finding(request.finding_id)
+        if finding.cls is FindingClass.WITHDRAWN:
+            raise UserError(f"{finding.id} was withdrawn, so there is nothing to dismiss")
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
             raise CriticalNotAccepted(finding.id)
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
         facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
         append_event(
-            self._assembly.project,
-            "council.dismissed",
-            facts,
-            run_id=stored.review_id,
-            assembly=self._assembly,
+            self._assembly.project, "council.dismissed", facts, run_id=stored.review_id, assembly=self._assembly
         )
         plain = {key: str(value) if isinstance(value, dt.date) else value for key, value in entry.items()}
         return DismissedNow(plain, ".bridgehead/dismissals.toml")
@@ -369,12 +387,12 @@ def _by_title(entry: Mapping[str, Any]) -> tuple[str, str]:
     return str(entry["title"]), str(entry["fingerprint"])
 
 
-def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
+def _finding(report: CouncilReport | AbortedReport, finding_id: str) -> FindingEntry:
     wanted = finding_id.upper()
-    everything = [*report.findings(), *report.untouched_findings]
-    found: Sequence[FindingEntry] = [one for one in everything if one.id.upper() == wanted]
+    everything = [] if isinstance(report, AbortedReport) else list(report.everything())
+    found = [one for one in everything if wanted in (one.id.upper(), (one.was or "").upper())]
     if not found:
-        known = ", ".join(one.id for one in report.findings()) or "none"
+        known = ", ".join(one.id for one in everything) or "none"
         raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
     return found[0]
 
@@ -397,12 +415,8 @@ def write_report(
     made: Implementation | None,
 ) -> Written:
     """Write the report in all its forms; an implementation's patch lies beside them."""
-    written = outputs.write_council(
-        markdown=render_markdown(report, context_summary=council.task.context_summary),
-        document=msgspec.to_builtins(report),
-        html=render_html(report, seats),
-        kind=DEBATE if council.plan.route == DEBATE_PROTOCOL else COUNCIL,
-    )
+    kind = DEBATE if council.plan.route == DEBATE_PROTOCOL else COUNCIL
+    written = outputs.write_council(kind=kind, **_forms(report, seats, council))
     patch = None
     if made is not None and made.files:
         patch = written.json.removesuffix(".json") + ".patch"
@@ -415,6 +429,34 @@ def write_report(
         branch=made.branch if made else None,
         sha256=_digest(project, written.json),
     )
+
+
+def mark_superseded(
+    project: Path,
+    outputs: OutputFolder,
+    old: Written,
+    new: Written,
+    seats: Sequence[BridgeReport],
+    council: StoredCouncil,
+) -> None:
+    """The old report says which one took its place; one that was edited or is gone is left alone."""
+    with suppress(FileError):
+        if old.sha256 is None or _digest(project, old.json) != old.sha256:
+            return
+        report = council_report_from_json(read_bounded(project / old.json, MOST_REPORT_BYTES, root=project))
+        if isinstance(report, CouncilReport):
+            report = msgspec.structs.replace(report, superseded_by=new.markdown)
+            outputs.write_again(old.json.removesuffix(".json"), **_forms(report, seats, council))
+
+
+def _forms(
+    report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport], council: StoredCouncil
+) -> dict[str, Any]:
+    return {
+        "markdown": render_markdown(report, context_summary=council.task.context_summary),
+        "document": msgspec.to_builtins(report),
+        "html": render_html(report, seats),
+    }
 
 
 def write_context(project: Path, opened: Opened, clock: Clock) -> None:

@@ -76,12 +76,7 @@ def _remark(seat: Availability) -> str:
 
 
 def _entry(domain: Domain) -> dict[str, Any]:
-    return {
-        "id": domain.id,
-        "category": domain.category,
-        "role": domain.role,
-        "aliases": list(domain.aliases),
-    }
+    return {"id": domain.id, "category": domain.category, "role": domain.role, "aliases": list(domain.aliases)}
 
 
 def _domains(known: tuple[Domain, ...], width: int) -> str:

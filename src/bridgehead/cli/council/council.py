@@ -131,17 +131,12 @@ def _verb_command(verb: str) -> click.Command:
             "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
         )(function)
         function = click.option(
-            "--preset",
-            type=click.Choice(("default", "security-elevated")),
-            help="How much the doubter weighs.",
+            "--preset", type=click.Choice(("default", "security-elevated")), help="How much the doubter weighs."
         )(function)
     metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
     function = click.argument("scope", nargs=-1, metavar=metavar)(function)
     command = click.command(
-        verb,
-        cls=Command,
-        help=VERBS[verb].sentence,
-        examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",)),
+        verb, cls=Command, help=VERBS[verb].sentence, examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",))
     )
     return command(function)
 
@@ -184,6 +179,29 @@ def resume(
     wanted = Gate(gate) if gate else None
     with _watching(app, None, watch=watch) as audience:
         finished = _councils(app).resume(review_id, audience, retry=retry, close=close, gate=wanted)
+    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
+
+
+@council.command(examples=('bridgehead council challenge MMC001 "the id is checked in middleware.py, is it not?"',))
+@click.argument("finding")
+@click.argument("question")
+@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it is from; default the newest.")
+@gate_option
+@sarif_option
+@watch_option
+@click.pass_obj
+def challenge(
+    app: App, finding: str, question: str, review_id: str | None, gate: str | None, sarif: Path | None, watch: bool
+) -> int:
+    """Put one more question about FINDING to the seat that reported it and to the others.
+
+    What they answer may lower, dispute or withdraw it, never raise it; the new report supersedes the old one.
+    """
+    from bridgehead.council.reporting.gate import Gate
+
+    wanted = Gate(gate) if gate else None
+    with _watching(app, None, watch=watch) as audience:
+        finished = _councils(app).challenge(review_id, finding, question, audience, gate=wanted)
     return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
 
 

@@ -101,10 +101,7 @@ class LiveDisplay:
         from rich.live import Live
 
         self._live = Live(
-            get_renderable=self._table,
-            console=self._console,
-            refresh_per_second=REFRESHES_PER_SECOND,
-            transient=True,
+            get_renderable=self._table, console=self._console, refresh_per_second=REFRESHES_PER_SECOND, transient=True
         )
         self._live.start()
 

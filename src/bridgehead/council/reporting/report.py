@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.report import Usage
+from bridgehead.contract.report import ArgumentStep, Usage
 from bridgehead.contract.words import (
     Confidence,
     ContextPolicy,
@@ -61,6 +61,14 @@ class Confirmation(msgspec.Struct, frozen=True):
     evidence: bool
 
 
+class CitedLines(msgspec.Struct, frozen=True):
+    """Lines of a file that a finding cites, as they were when it was reviewed."""
+
+    path: str
+    first: int
+    lines: tuple[str, ...]
+
+
 class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     """One finding in any of the report's lists."""
 
@@ -101,6 +109,11 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     dismissal_note: str | None = None
     """`dismissed before (…): why`, when an entry of the dismissals file no longer applies."""
     resembles_dismissed: str | None = None
+    record: tuple[ArgumentStep, ...] = ()
+    """What each seat claims, and every challenge with its answers and rulings."""
+    unanswered: int = 0
+    """Challenges that nobody answered."""
+    cited: tuple[CitedLines, ...] = ()
 
     @property
     def weak_identity(self) -> bool:
@@ -225,6 +238,7 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     context_policy: ContextPolicy
     context_overflow: tuple[dict[str, Any], ...]
     supersedes: str | None
+    """The report that this one takes the place of."""
     usage: Usage
     scope: str
     gate_verdict: Verdict | None
@@ -246,12 +260,19 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     domain_reasons: dict[str, str] = {}
     """Why each domain was looked at."""
     commit: str | None = None
+    superseded_by: str | None = None
     reviewed: dict[str, str] = {}
     """Path to digest of what was looked at; empty text for files that were named and kept from the seats."""
 
     @property
     def verdict_word(self) -> str | None:
         return self.verdict or (INCOMPLETE if self.incomplete else None)
+
+    def everything(self) -> Iterator[FindingEntry]:
+        """What stands, what is listed apart, what was dismissed or withdrawn."""
+        yield from (*self.findings(), *self.untouched_findings)
+        yield from (one.finding for one in self.dismissed_findings)
+        yield from (one.finding for one in self.withdrawn_findings)
 
     def findings(self) -> Iterator[FindingEntry]:
         """Everything that stands: multi, single, disputed, integration."""

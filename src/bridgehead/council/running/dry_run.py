@@ -55,12 +55,7 @@ class DryRun:
 
 
 def plan_calls(
-    plan: CouncilPlan,
-    inputs: RunInputs,
-    ready: Sequence[Seat],
-    no_calls: Mapping[str, str],
-    *,
-    at: str,
+    plan: CouncilPlan, inputs: RunInputs, ready: Sequence[Seat], no_calls: Mapping[str, str], *, at: str
 ) -> DryRun:
     """List the calls for the seats that passed pre-flight; nothing is called."""
     seats = ready[:1] if plan.takes_first_available else ready

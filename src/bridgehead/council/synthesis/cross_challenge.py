@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, TaskType
@@ -23,6 +25,7 @@ from bridgehead.council.prompts.debate import (
     Debated,
     advocate_prompt,
     council_integration_prompt,
+    question_prompt,
     reminder_prompt,
     repair_prompt,
 )
@@ -36,12 +39,13 @@ from bridgehead.council.request.domains import CROSS_DOMAIN, INTEGRATION
 from bridgehead.council.request.plan import PROPOSING_MODES
 from bridgehead.council.synthesis.cross_challenge_notes import (
     ChallengeNote,
+    NoteOutcome,
     apply_note,
     owed_notes,
     read_note,
     renamed_after_change,
 )
-from bridgehead.council.synthesis.finding import ID_PREFIX, CouncilFinding, as_output, highest_number
+from bridgehead.council.synthesis.finding import ID_PREFIX, YOU, CouncilFinding, as_output, highest_number
 
 PREFERENCE: Final = ("claude", "codex", "gemini", "opencode", "openai")
 COMPLETED: Final = "completed"
@@ -102,6 +106,7 @@ class CrossChallenge:
     ) -> None:
         """`settled` are findings of an earlier run: late ones are held against them, they stay as they are."""
         self.findings = list(findings)
+        self._beside = settled
         self._settled = [one for one in settled if one.cls is not FindingClass.WITHDRAWN]
         self.notes: list[ChallengeNote] = []
         self.warnings: list[str] = []
@@ -193,12 +198,15 @@ class CrossChallenge:
                 if note is None:
                     self._log("warning", detail="note ignored: unknown finding or outcome")
                     continue
-                note = replace(note, cites_evidence=self._cites(note))
+                note = replace(note, cites_evidence=self._cites(note), **self._of_question(one))
                 self.notes.append(note)
                 self._log("challenge_note", **note.to_json())
                 after[known[note.finding_id]] = apply_note(after[known[note.finding_id]], note)
             self._take_extras(one.value)
-        self.findings = renamed_after_change(self.findings, after)
+        self.findings = renamed_after_change(self.findings, after, self._beside)
+
+    def _of_question(self, reply: ReadReply) -> dict[str, Any]:
+        return {}
 
     def _cites(self, note: ChallengeNote) -> bool:
         """Whether the note names a file and line, or quotes a text, that is there (K26)."""
@@ -329,6 +337,58 @@ class CrossChallenge:
 
     def _end(self) -> None:
         self.is_done = True
+
+
+class FindingQuestion(CrossChallenge):
+    """One more question about one finding, to its seat and the others; what they answer are notes as in Stage B."""
+
+    def __init__(
+        self,
+        finding: CouncilFinding,
+        record: Sequence[Mapping[str, Any]],
+        text: str,
+        seats: Sequence[Seat],
+        task: BridgeInput,
+        inputs: RunInputs,
+        tally: Tally,
+        log: Log,
+        *,
+        attempt: int,
+        beside: Sequence[CouncilFinding],
+    ) -> None:
+        super().__init__([finding], seats[0], task, inputs, tally, log, attempt=attempt, settled=beside)
+        self._record, self._text, self._seats = record, text, seats
+
+    def start(self) -> tuple[Call, ...]:
+        self.rounds += 1
+        self._put([self._question(seat) for seat in self._seats], self._after_question)
+        return self._drain()
+
+    def _question(self, seat: Seat) -> Ask:
+        finding, inputs = self.findings[0], self._inputs
+        material = inputs.material.for_seat(reads_files=seat.reads_files)
+        context = PromptContext(self._task, material, inputs.secret)
+        key = msgspec.structs.replace(self._key(Role.CHALLENGER, CROSS_DOMAIN, shard=1), seat=seat.name)
+        packet = Debated({FINDINGS: [_shown(finding)], "argument": list(self._record)})
+        own_finding = seat.name in finding.seats
+        prompt = question_prompt(context, key, packet, self._text, own_finding=own_finding)
+        return make_ask(seat, context, key, prompt, Answer.NOTES, _READ_NOTES, shown_ids=(finding.id,))
+
+    def _after_question(self) -> None:
+        replies = self._replies()
+        if replies:
+            self._take_notes(replies, {self.findings[0].id})
+        self._fail() if not self.notes else self._end()
+
+    def _of_question(self, reply: ReadReply) -> dict[str, Any]:
+        return {"challenge": self._text, "mechanism": None, "by": reply.ask.call.key.seat}
+
+    def _fail(self) -> None:
+        """The finding stays as it was, and the question stands unanswered."""
+        finding_id = self._classified[0].id
+        self.notes = [ChallengeNote(finding_id, NoteOutcome.CONFIRMED, self._text, by=YOU)]
+        self.warnings.append(f"question_unanswered:{finding_id}")
+        self._end()
 
 
 def _shown(finding: CouncilFinding) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -17,8 +17,10 @@ from bridgehead.dashboard.excerpts import Excerpt, Excerpts
 PAGE_LENGTH: Final = 50
 _RANK: Final = {severity.value: severity.rank for severity in Severity}
 
+_STEPS: Final = {"claim": "claims", "challenge": "challenges", "defence": "answers", "ruling": "rules"}
+
 FindingStory = tuple[str, str]
-"""Which round, and what happened in it."""
+"""Who, and what was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def shown(
         (*states_of(text), *since),
         standing_of(finding),
         excerpts.of(finding),
-        tuple(story_of(text.history)),
+        tuple(story_of(finding)),
         known[0] if known else None,
     )
 
@@ -137,6 +139,7 @@ def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
         findings,
         key=lambda text: (
             text.dismissed is not None,
+            text.untouched,
             -_RANK.get(severity_of(text.finding), 0),
             -len(text.finding["confirmed_by"]),
         ),
@@ -153,8 +156,14 @@ def seats_of(finding: Mapping[str, Any]) -> tuple[str, ...]:
 
 def states_of(text: FindingText) -> tuple[str, ...]:
     """Words a person filters by: against the run before, disputed, dismissed."""
-    found = [text.finding.get("state"), "disputed" if text.finding["class"] == "disputed" else None]
-    return tuple(str(state) for state in (*found, "dismissed" if text.dismissed else None) if state)
+    finding = text.finding
+    said = {
+        "disputed": finding["class"] == "disputed",
+        "unanswered": finding.get("unanswered"),
+        "untouched lines": text.untouched,
+        "dismissed": text.dismissed,
+    }
+    return tuple(filter(None, [finding.get("state"), *(word for word, holds in said.items() if holds)]))
 
 
 def place_of(finding: Mapping[str, Any]) -> str:
@@ -178,6 +187,7 @@ def standing_of(finding: Mapping[str, Any]) -> str:
         else None,
         challenged(
             finding["challenges"],
+            finding.get("unanswered", 0),
             disputed=bool(finding["positions"] or finding["disputed_in"] or finding["class"] == "disputed"),
             evidence=(finding.get("evidence_check") or {}).get("outcome"),
         ),
@@ -186,49 +196,11 @@ def standing_of(finding: Mapping[str, Any]) -> str:
     return " · ".join(fact for fact in facts if fact)
 
 
-def story_of(history: Iterable[Mapping[str, Any]]) -> Iterable[FindingStory]:
-    """The lines of the log about one finding, as sentences."""
-    for line in history:
-        sentence = _SENTENCES.get(str(line.get("event")))
-        if sentence:
-            number = line.get("round")
-            yield (f"round {number}" if number else "second look"), sentence(line)
-
-
-def _raised(line: Mapping[str, Any]) -> str:
-    agent = line.get("agent") or line.get("domain")
-    return f"raised by {line.get('bridge')}, {agent} ({line.get('severity') or 'unrated'})"
-
-
-def _doubted(line: Mapping[str, Any]) -> str:
-    return f"challenged by {line.get('by') or 'challenger'}: {line.get('text')}"
-
-
-def _answered(line: Mapping[str, Any]) -> str:
-    return {
-        "defend": "defended",
-        "revise": "revised",
-        "withdraw": "given up by its author",
-        "no_response": "left unanswered",
-    }.get(str(line.get("stance")), f"answered: {line.get('stance')}")
-
-
-def _ruled(line: Mapping[str, Any]) -> str:
-    return {
-        "maintain": "the challenger maintains the doubt",
-        "withdraw": "the challenger takes the doubt back",
-        "escalate": "the challenger insists",
-    }.get(str(line.get("ruling")), f"ruled: {line.get('ruling')}")
-
-
-_SENTENCES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
-    "output": _raised,
-    "challenge": _doubted,
-    "response": _answered,
-    "ruling": _ruled,
-    "state": lambda line: f"now {line.get('to')}",
-    "challenge_note": lambda line: f"{line.get('outcome')}: {line.get('challenge')}",
-}
+def story_of(finding: Mapping[str, Any]) -> Iterable[FindingStory]:
+    """The argument about a finding: who, and what."""
+    for step in finding.get("record") or ():
+        told = f"{_STEPS.get(step['step'], step['step'])}: {step['text']}"
+        yield f"{step['by']}" + (f", round {step['round']}" if step.get("round") else ""), told
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:

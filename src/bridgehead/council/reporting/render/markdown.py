@@ -14,13 +14,18 @@ import msgspec
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Status, severity_rank
 from bridgehead.council.reporting.render.sentences import (
+    argument,
+    cited_code,
     comparison_line,
     domain_lines,
     headline,
+    notes,
     one_line,
     ordered,
     place_of,
+    set_apart,
     standing,
+    superseding,
     visible,
 )
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
@@ -28,13 +33,7 @@ from bridgehead.council.reporting.report import AbortedReport, CouncilReport, Fi
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _OWN_FIELDS: Final = (
     *("agents_spawned", "dispatch_mode", "subagent_mode", "multi_agent_enabled", "reasoning_level"),
-    *(
-        "models_configured",
-        "models_used",
-        "instances_spawned",
-        "instances_completed",
-        "intra_bridge_confirmed",
-    ),
+    *("models_configured", "models_used", "instances_spawned", "instances_completed", "intra_bridge_confirmed"),
 )
 _CELL_CHARACTERS: Final = 200
 
@@ -86,18 +85,22 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     yield f"# Council {escaped(report.review_id)}: {headline(report, entries)}"
     yield ""
     yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
+    yield from (escaped(line) for line in superseding(report))
     if compared := comparison_line(report):
         yield f"Since the last run: {compared}."
     yield from _table(entries)
     for entry in entries:
         yield from _finding(entry, compared=bool(comparison_line(report)))
-    yield from _untouched(report)
-    yield from _withdrawn(report)
-    yield from _dismissed(report)
+    for title, apart in set_apart(report).items():
+        yield ""
+        yield f"## {title}"
+        for told, entry in apart:
+            yield from _finding(entry, compared=False, told=told)
     yield from _recommendation(report)
     yield from _seats(report)
     yield from _list("Points of view", [escaped(line) for line in domain_lines(report)])
-    yield from _notes(report)
+    remarks = (*report.synthesis_notes, *notes(report.warnings, codes=True))
+    yield from _list("Notes", [escaped(note) for note in remarks])
     yield from _json(report)
 
 
@@ -113,10 +116,13 @@ def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
         yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(place_of(entry))} | {seats} |"
 
 
-def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
+def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) -> Iterator[str]:
+    """One finding with its argument; `told`: why it stands apart from the others."""
     yield ""
-    yield f"## {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
+    yield f"{'##' if told is None else '###'} {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
     yield ""
+    if told:
+        yield f"{escaped(told)}\n"
     where = f"{escaped(place_of(entry))}: " if place_of(entry) else ""
     yield f"{where}{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
     if entry.description:
@@ -125,9 +131,15 @@ def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
     if entry.evidence:
         yield ""
         yield fenced(entry.evidence)
+    for place, code in cited_code(entry):
+        yield ""
+        yield f"{escaped(place)}\n\n{fenced(code)}"
     if entry.remediation:
         yield ""
         yield f"**Action:** {escaped(entry.remediation)}"
+    if steps := argument(entry):
+        yield "\nThe argument:"
+        yield from (f"- **{escaped(what)}**: {escaped(text)}" for what, text in steps)
     if entry.cls is FindingClass.DISPUTED:
         yield ""
         yield "Positions:"
@@ -137,26 +149,6 @@ def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
         if note:
             yield ""
             yield f"_{escaped(note)}_"
-
-
-def _untouched(report: CouncilReport) -> Iterator[str]:
-    found = report.untouched_findings
-    lines = [f"{one.id} {one.severity or one.type}: {escaped(one.title)} ({escaped(place_of(one))})" for one in found]
-    yield from _list("On lines the change did not touch", lines)
-
-
-def _withdrawn(report: CouncilReport) -> Iterator[str]:
-    found = report.withdrawn_findings
-    yield from _list("Withdrawn", [f"{one.id} {escaped(one.title)}: {escaped(one.reason)}" for one in found])
-
-
-def _dismissed(report: CouncilReport) -> Iterator[str]:
-    lines = []
-    for one in report.dismissed_findings:
-        until = f", until {one.expires}" if one.expires else ""
-        new = " **by this change itself**" if one.dismissed_in_this_change else ""
-        lines.append(f"{one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}")
-    yield from _list("Dismissed", lines)
 
 
 def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -191,10 +183,6 @@ def _seats(report: CouncilReport) -> Iterator[str]:
             f"{escaped(', '.join(one.models)) or '-'} | {one.outputs} | {rounds} | "
             f"{usage.calls} | {tokens} | {_known(usage.cost_usd)} |"
         )
-
-
-def _notes(report: CouncilReport) -> Iterator[str]:
-    yield from _list("Notes", [escaped(note) for note in (*report.synthesis_notes, *report.warnings)])
 
 
 def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:

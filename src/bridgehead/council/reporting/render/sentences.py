@@ -23,8 +23,12 @@ _SENTENCES: Final = {
     "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
     "material_left_out": "not everything fitted into the prompts; left out by seat: {detail}",
     "unread_files": "no seat has read {detail} of the files, so this is no verdict on them; the report names them",
-    "static_truncated": "the analysers found more than is listed, left out: {detail}",
-    "analyser_failed": "an analyser gave no answer: {detail}",
+    "static_truncated": "the analysers found more than the report lists; left out, the lightest: {detail}",
+    "analyser_failed": "an analyser gave no answer, so what it would have found is missing: {detail}",
+    "analyser_absent": (
+        "not installed, so their kinds of files were not analysed by them: {detail}; pip install 'bridgehead[static]'"
+    ),
+    "question_unanswered": "nobody answered the question about {detail}; it stands as it was",
     "model_replaced": "the settings name models that could not be asked, others answered: {detail}",
     "untrusted_setting_ignored": (
         "nobody has trusted .bridge-settings.json, so this of it was ignored: {detail}; "
@@ -48,6 +52,7 @@ _IN_REPORTS: Final = {
     "da_challenge_missing": "the second look left these unchallenged: {detail}",
 }
 MOST_SHOWN: Final = 60
+_STEPS: Final = {"claim": "claims", "challenge": "challenges", "defence": "answers", "ruling": "rules"}
 
 _WORDS: Final = {
     "no_connection": "nothing to connect to",
@@ -81,7 +86,7 @@ def notes(warnings: Iterable[str], *, codes: bool = False) -> Iterator[str]:
     for warning in warnings:
         code, _, detail = warning.partition(":")
         if code in sentences:
-            told.setdefault(code, []).append(detail.replace(":", " "))
+            told.setdefault(code, []).append(detail.removeprefix("static:").replace(":", " "))
         elif codes:
             told.setdefault(warning, [])
     for code, details in told.items():
@@ -170,7 +175,8 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     elif entry.evidence_check.get("outcome") == "failed":
         facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
     disputed = bool(entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED)
-    if outcome := challenged(entry.challenges, disputed=disputed, evidence=entry.evidence_check.get("outcome")):
+    evidence = entry.evidence_check.get("outcome")
+    if outcome := challenged(entry.challenges, entry.unanswered, disputed=disputed, evidence=evidence):
         facts.append(outcome)
     if entry.shared_cli_path:
         facts.append("agreed over CLIs only")
@@ -179,15 +185,34 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     return " · ".join(facts)
 
 
-def challenged(challenges: int, *, disputed: bool, evidence: object) -> str:
-    """What came of the challenges: what is disputed, or whose evidence is not there, has survived none."""
+def challenged(challenges: int, unanswered: int = 0, *, disputed: bool, evidence: object) -> str:
+    """What came of the challenges: what is disputed, unanswered, or without its evidence, has survived none."""
     if not challenges:
         return ""
+    left = f", {unanswered} of them unanswered" if unanswered else ""
     if disputed:
-        return f"disputed after {plural(challenges, 'challenge')}"
+        return f"disputed after {plural(challenges, 'challenge')}{left}"
+    if unanswered:
+        return f"{plural(challenges, 'challenge')}{left}"
     if evidence == "failed":
         return f"{plural(challenges, 'challenge')}, and its evidence does not hold"
     return f"survived {plural(challenges, 'challenge')}"
+
+
+def argument(entry: FindingEntry) -> list[tuple[str, str]]:
+    """Who does what, and the words, for each step of the argument; a claim that nobody challenged is none."""
+    steps = [step for step in entry.record if step.step != "claim"] and entry.record
+    told = [(f"{step.by} {_STEPS.get(step.step, step.step)}", step) for step in steps]
+    return [(f"{what}, round {step.round}" if step.round else what, step.text) for what, step in told]
+
+
+def cited_code(entry: FindingEntry) -> list[tuple[str, str]]:
+    """Where the cited lines are, and the lines with their numbers."""
+    return [
+        (place, "\n".join(f"{number:>5}  {line}" for number, line in enumerate(one.lines, start=one.first)))
+        for one in entry.cited
+        for place in [one_line(f"{one.path}:{one.first}")]
+    ]
 
 
 def _is_static(entry: FindingEntry) -> bool:
@@ -230,6 +255,30 @@ def way_back(report: CouncilReport) -> str:
     names = [name for name, reason in report.skip_reasons.items() if can_be_tried_again(reason)]
     retries = " ".join(f"--retry {name}" for name in names)
     return f"bridgehead council resume {report.review_id} {retries}" if names else ""
+
+
+def set_apart(report: CouncilReport) -> dict[str, list[tuple[str, FindingEntry]]]:
+    """Findings that no verdict counts, by the reason for it, each with a word on why."""
+    dismissed = [
+        (
+            f"{one.reason} ({one.author}{f', until {one.expires}' if one.expires else ''})"
+            + (", dismissed by this change itself" if one.dismissed_in_this_change else ""),
+            one.finding,
+        )
+        for one in report.dismissed_findings
+    ]
+    apart = {
+        "On lines the change did not touch": [("", one) for one in report.untouched_findings],
+        "Withdrawn": [(one.reason, one.finding) for one in report.withdrawn_findings],
+        "Dismissed": dismissed,
+    }
+    return {title: entries for title, entries in apart.items() if entries}
+
+
+def superseding(report: CouncilReport) -> list[str]:
+    """Which report this one took the place of, and which took its."""
+    told = {"This report was superseded by": report.superseded_by, "It supersedes": report.supersedes}
+    return [one_line(f"{what} {other}.") for what, other in told.items() if other]
 
 
 def comparison_line(report: CouncilReport) -> str:

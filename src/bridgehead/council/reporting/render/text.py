@@ -9,7 +9,9 @@ from typing import Final
 
 from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.reporting.render.sentences import (
+    argument,
     beside,
+    cited_code,
     comparison_line,
     headline,
     notes,
@@ -23,6 +25,8 @@ from bridgehead.council.reporting.render.sentences import (
     seats_line,
     skipped_line,
     standing,
+    superseding,
+    visible,
     way_back,
 )
 from bridgehead.council.reporting.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
@@ -67,6 +71,19 @@ class Screen:
 def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()) -> str:  # noqa: B008 (frozen)
     """The report as the command prints it."""
     lines = _aborted(report) if isinstance(report, AbortedReport) else _report(report, screen)
+    return "\n".join(lines) + "\n"
+
+
+def render_finding(entry: FindingEntry, screen: Screen) -> str:
+    """One finding opened: claim, cited lines, the argument about it, what to do."""
+    lines = list(_finding(entry, screen, (), compared=True))
+    for paragraph in filter(None, [entry.description, *(visible(part) for part in (entry.evidence or "").split("\n"))]):
+        lines += ["", *textwrap.wrap(one_line(paragraph), screen.width)]
+    for place, code in cited_code(entry):
+        lines += ["", place, *visible(code).split("\n")]
+    for what, text in argument(entry):
+        told = textwrap.wrap(one_line(text), screen.width - 2, initial_indent="  ", subsequent_indent="  ")
+        lines += ["", one_line(what), *told]
     return "\n".join(lines) + "\n"
 
 
@@ -158,6 +175,7 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
         yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
     if report.domains_covered:
         yield from textwrap.wrap(f"looked  {', '.join(map(one_line, report.domains_covered))}", screen.width)
+    yield from superseding(report)
     if again := way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:

@@ -138,15 +138,16 @@ def test_a_finding_opens_into_its_record_with_the_cited_lines(hall: Hall, codex:
         and ("defence", "codex, security") in steps
     )
     line = (hall.assembly.places.project / "orders" / "store.py").read_text().split("\n")[9]
-    assert entry.cited[0].lines == (line,)
+    cited = entry.cited[0]
+    assert (cited.cited, cited.first, cited.lines[2]) == ((10, 10), 8, line)
 
     machine = Machine(hall.assembly.places.project.parent / "home", hall.assembly.places.project)
     shown = machine.run("council", "show", finished.report.review_id, entry.id).out
     page = (hall.assembly.places.project / finished.written.html).read_text()
     text = (hall.assembly.places.project / finished.written.markdown).read_text()
     for form in (shown, page, text):
-        assert "codex, challenger challenges, round 2" in form and "No caller binds anything" in form
-    assert f"   10  {line}" in shown and f"   10  {line}" in text
+        assert "challenge by codex, challenger, round 2" in form and "No caller binds anything" in form
+    assert f">   10  {line}" in shown and f">   10  {line}" in text
     assert "<b>binds</b>" not in page and "<b>binds</b>" not in text.partition("## Report")[0]
     document = machine.run("council", "show", finished.report.review_id, entry.id, "--json").json
     assert document["record"][0]["step"] == "claim" and document["id"] == entry.id

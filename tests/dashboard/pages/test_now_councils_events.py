@@ -194,8 +194,8 @@ def test_a_finding_opens_to_its_code_its_history_and_its_earlier_self(held: Open
     marked = re.findall(r'<li value="(\d+)" class="marked-line">', text)
     assert "7" in marked
     assert "SELECT * FROM orders WHERE id = &#34; + order_id" in text
-    assert "claude, challenger, round 2</span><span>challenges: Is order_id ever &lt;b&gt;foreign&lt;/b&gt;?" in text
-    assert "claude, security, round 2</span><span>answers: it comes from the request" in text
+    assert "challenge by claude, challenger, round 2</span><span>Is order_id ever &lt;b&gt;foreign&lt;/b&gt;?" in text
+    assert "defence by claude, security, round 2</span><span>it comes from the request" in text
     assert "confirmed by another model · confirmed by another runtime · quoted text found" in text
     assert 'href="/councils/earlier#MMC001"' in text
     assert "Password is logged" in text

@@ -62,9 +62,10 @@ class Confirmation(msgspec.Struct, frozen=True):
 
 
 class CitedLines(msgspec.Struct, frozen=True):
-    """Lines of a file that a finding cites, as they were when it was reviewed."""
+    """Lines of a file as they were when it was reviewed: those that a finding cites, and their neighbours."""
 
     path: str
+    cited: tuple[int, int]
     first: int
     lines: tuple[str, ...]
 

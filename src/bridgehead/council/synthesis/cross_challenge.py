@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -198,15 +198,12 @@ class CrossChallenge:
                 if note is None:
                     self._log("warning", detail="note ignored: unknown finding or outcome")
                     continue
-                note = replace(note, cites_evidence=self._cites(note), **self._of_question(one))
+                note = replace(note, cites_evidence=self._cites(note))
                 self.notes.append(note)
                 self._log("challenge_note", **note.to_json())
                 after[known[note.finding_id]] = apply_note(after[known[note.finding_id]], note)
             self._take_extras(one.value)
         self.findings = renamed_after_change(self.findings, after, self._beside)
-
-    def _of_question(self, reply: ReadReply) -> dict[str, Any]:
-        return {}
 
     def _cites(self, note: ChallengeNote) -> bool:
         """Whether the note names a file and line, or quotes a text, that is there (K26)."""
@@ -375,13 +372,29 @@ class FindingQuestion(CrossChallenge):
         return make_ask(seat, context, key, prompt, Answer.NOTES, _READ_NOTES, shown_ids=(finding.id,))
 
     def _after_question(self) -> None:
-        replies = self._replies()
-        if replies:
-            self._take_notes(replies, {self.findings[0].id})
-        self._fail() if not self.notes else self._end()
+        """A seat that stands by its finding is not overruled by another, nor half of the seats by one."""
+        self.notes = list(self._read())
+        before = after = self.findings[0]
+        stands = any(one.by in before.seats and one.outcome is NoteOutcome.CONFIRMED for one in self.notes)
+        lowering = sum(one.outcome in (NoteOutcome.DOWNGRADED, NoteOutcome.WITHDRAWN) for one in self.notes)
+        for note in self.notes:
+            self._log("challenge_note", **note.to_json())
+            outcome = note.outcome
+            if outcome is NoteOutcome.WITHDRAWN and stands:
+                outcome = NoteOutcome.DISPUTED
+            elif outcome is NoteOutcome.DOWNGRADED and 2 * lowering < len(self.notes):
+                outcome = NoteOutcome.CONFIRMED
+            after = apply_note(after, replace(note, outcome=outcome))
+        self.findings = renamed_after_change([before], [after], self._beside)
+        self._end() if self.notes else self._fail()
 
-    def _of_question(self, reply: ReadReply) -> dict[str, Any]:
-        return {"challenge": self._text, "mechanism": None, "by": reply.ask.call.key.seat}
+    def _read(self) -> Iterator[ChallengeNote]:
+        known = {self.findings[0].id}
+        for one in self._replies():
+            notes = [read_note(fields, known) for fields in one.value["challenge_notes"]]
+            if note := next(filter(None, notes), None):
+                cites, by = self._cites(note), one.ask.call.key.seat
+                yield replace(note, cites_evidence=cites, challenge=self._text, mechanism=None, by=by)
 
     def _fail(self) -> None:
         """The finding stays as it was, and the question stands unanswered."""

@@ -30,6 +30,7 @@ _RANK: Final = {("passed", "quote"): 0, ("passed", "line"): 1, ("failed", None):
 
 MOST_CITED: Final = 3
 MOST_LINES: Final = 12
+AROUND: Final = 2
 SECOND_LOOK: Final = "second look"
 
 
@@ -93,7 +94,8 @@ def record_of(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> Iterat
     """The argument about a finding: claims and debates of its seats, then the second look, then what you asked."""
     for source in finding.sources:
         output, seat = source.output, source.seat.name
-        claim = f"{output.severity or output.type}: {output.title}\n{output.description}".strip()
+        more = output.description.removesuffix(output.title).rstrip(": \n")
+        claim = f"{output.severity or output.type}: {output.title}" + (f". {more}" if more else "")
         yield ArgumentStep("claim", f"{seat}, {output.agent}" if output.agent else seat, claim)
         for step in output.argument if isinstance(output.argument, tuple) else ():
             yield ArgumentStep(step.step, f"{seat}, {step.by}", step.text, step.round)
@@ -103,7 +105,7 @@ def record_of(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> Iterat
             yield ArgumentStep("challenge", SECOND_LOOK if note.by == COORDINATOR else YOU, note.challenge)
         asked = note.challenge
         if note.by == YOU or (note.challenge and not note.response):
-            yield ArgumentStep("unanswered", note.by, "nobody answered this challenge")
+            yield ArgumentStep("unanswered", "everybody", "nobody answered this challenge")
             continue
         by = SECOND_LOOK if note.by == COORDINATOR else note.by
         said = ": ".join(filter(None, [note.outcome.value, note.response]))
@@ -117,8 +119,8 @@ def cited_lines(check: Mapping[str, Any], tree: Tree | None) -> Iterator[CitedLi
         text = tree.file(reference["path"]) if tree is not None else None
         if text is not None:
             first, last = reference["lines"]
-            lines = text.lines[first - 1 : min(last, first + MOST_LINES - 1)]
-            yield CitedLines(reference["path"], first, tuple(lines))
+            start, end = max(first - AROUND, 1), min(last, first + MOST_LINES) + AROUND
+            yield CitedLines(reference["path"], (first, last), start, tuple(text.lines[start - 1 : end]))
 
 
 def _only_confirming(finding: CouncilFinding) -> str | None:

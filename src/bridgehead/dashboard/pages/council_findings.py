@@ -17,8 +17,6 @@ from bridgehead.dashboard.excerpts import Excerpt, Excerpts
 PAGE_LENGTH: Final = 50
 _RANK: Final = {severity.value: severity.rank for severity in Severity}
 
-_STEPS: Final = {"claim": "claims", "challenge": "challenges", "defence": "answers", "ruling": "rules"}
-
 FindingStory = tuple[str, str]
 """Who, and what was said."""
 
@@ -199,8 +197,8 @@ def standing_of(finding: Mapping[str, Any]) -> str:
 def story_of(finding: Mapping[str, Any]) -> Iterable[FindingStory]:
     """The argument about a finding: who, and what."""
     for step in finding.get("record") or ():
-        told = f"{_STEPS.get(step['step'], step['step'])}: {step['text']}"
-        yield f"{step['by']}" + (f", round {step['round']}" if step.get("round") else ""), told
+        when = f", round {step['round']}" if step.get("round") else ""
+        yield f"{step['step']} by {step['by']}{when}", step["text"]
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:

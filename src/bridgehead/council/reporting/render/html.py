@@ -26,6 +26,7 @@ from bridgehead.council.reporting.render.sentences import (
     place_of,
     plural,
     reason_in_words,
+    said,
     set_apart,
     standing,
     superseding,
@@ -284,18 +285,19 @@ def _finding(
         element("p", f"static analysis there: {one.title} ({one.severity}, {one.id})", class_="soft")
         for one in analysed
     ]
-    parts += [element("p", said) for said in (told, entry.description) if said]
-    if entry.evidence:
-        parts.append(element("pre", entry.evidence))
+    description, evidence = said(entry)
+    parts += [element("p", words) for words in (told, description) if words]
+    if evidence:
+        parts.append(element("pre", evidence))
     if entry.remediation:
         parts.append(element("p", element("strong", "Action: "), entry.remediation))
     if entry.cls is FindingClass.DISPUTED:
         positions = [f"{one.bridge} ({one.severity}): {one.position}" for one in entry.positions]
         parts.append(element("ul", *(element("li", position) for position in positions)))
     code = [joined(element("p", place, class_="soft mono"), element("pre", text)) for place, text in cited_code(entry)]
-    said = [joined(element("dt", what), element("dd", text)) for what, text in argument(entry)]
-    if code or said:
-        both = [element("div", *code), *([element("dl", *said)] if said else [])]
+    argued = [joined(element("dt", what), element("dd", text)) for what, text in argument(entry)]
+    if code or argued:
+        both = [element("div", *code), *([element("dl", *argued)] if argued else [])]
         parts.append(element("div", *both, class_="argued"))
     parts += [element("p", note, class_="soft") for note in _dismissal_notes(entry)]
     return element("details", *parts, id=entry.id, open="" if is_open else None)

@@ -23,6 +23,7 @@ from bridgehead.council.reporting.render.sentences import (
     one_line,
     ordered,
     place_of,
+    said,
     set_apart,
     standing,
     superseding,
@@ -125,12 +126,11 @@ def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) ->
         yield f"{escaped(told)}\n"
     where = f"{escaped(place_of(entry))}: " if place_of(entry) else ""
     yield f"{where}{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
-    if entry.description:
-        yield ""
-        yield escaped(entry.description)
-    if entry.evidence:
-        yield ""
-        yield fenced(entry.evidence)
+    description, evidence = said(entry)
+    if description:
+        yield f"\n{escaped(description)}"
+    if evidence:
+        yield f"\n{fenced(evidence)}"
     for place, code in cited_code(entry):
         yield ""
         yield f"{escaped(place)}\n\n{fenced(code)}"

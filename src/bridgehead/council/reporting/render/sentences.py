@@ -13,7 +13,14 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import Severity, Status, severity_rank
 from bridgehead.council.findings.evidence import read_citations
-from bridgehead.council.reporting.report import STATIC, CouncilReport, FindingClass, FindingEntry, Participant
+from bridgehead.council.reporting.report import (
+    STATIC,
+    CitedLines,
+    CouncilReport,
+    FindingClass,
+    FindingEntry,
+    Participant,
+)
 
 _SENTENCES: Final = {
     "no_model_took_part": "no model took part: this is static analysis alone",
@@ -25,9 +32,7 @@ _SENTENCES: Final = {
     "unread_files": "no seat has read {detail} of the files, so this is no verdict on them; the report names them",
     "static_truncated": "the analysers found more than the report lists; left out, the lightest: {detail}",
     "analyser_failed": "an analyser gave no answer, so what it would have found is missing: {detail}",
-    "analyser_absent": (
-        "not installed, so their kinds of files were not analysed by them: {detail}; pip install 'bridgehead[static]'"
-    ),
+    "analyser_absent": "not installed, so nobody ran them on their kind of files: {detail}; see bridgehead runtimes",
     "question_unanswered": "nobody answered the question about {detail}; it stands as it was",
     "model_replaced": "the settings name models that could not be asked, others answered: {detail}",
     "untrusted_setting_ignored": (
@@ -52,7 +57,6 @@ _IN_REPORTS: Final = {
     "da_challenge_missing": "the second look left these unchallenged: {detail}",
 }
 MOST_SHOWN: Final = 60
-_STEPS: Final = {"claim": "claims", "challenge": "challenges", "defence": "answers", "ruling": "rules"}
 
 _WORDS: Final = {
     "no_connection": "nothing to connect to",
@@ -202,17 +206,26 @@ def challenged(challenges: int, unanswered: int = 0, *, disputed: bool, evidence
 def argument(entry: FindingEntry) -> list[tuple[str, str]]:
     """Who does what, and the words, for each step of the argument; a claim that nobody challenged is none."""
     steps = [step for step in entry.record if step.step != "claim"] and entry.record
-    told = [(f"{step.by} {_STEPS.get(step.step, step.step)}", step) for step in steps]
-    return [(f"{what}, round {step.round}" if step.round else what, step.text) for what, step in told]
+    rounds = [f", round {step.round}" if step.round else "" for step in steps]
+    return [(f"{step.step} by {step.by}{when}", step.text) for step, when in zip(steps, rounds, strict=True)]
 
 
 def cited_code(entry: FindingEntry) -> list[tuple[str, str]]:
-    """Where the cited lines are, and the lines with their numbers."""
-    return [
-        (place, "\n".join(f"{number:>5}  {line}" for number, line in enumerate(one.lines, start=one.first)))
-        for one in entry.cited
-        for place in [one_line(f"{one.path}:{one.first}")]
-    ]
+    """Where the cited lines are, and they with their numbers and their neighbours."""
+    return [(one_line(f"{one.path}:{one.cited[0]}"), "\n".join(_numbered(one))) for one in entry.cited]
+
+
+def _numbered(one: CitedLines) -> Iterator[str]:
+    first, last = one.cited
+    for number, line in enumerate(one.lines, start=one.first):
+        yield f"{'>' if first <= number <= last else ' '}{number:>5}  {line}"
+
+
+def said(entry: FindingEntry) -> list[str]:
+    """Description and evidence, as far as the title and the cited lines do not say them already."""
+    description = entry.description.removesuffix(entry.title).rstrip(": \n")
+    quoted = "" if entry.cited and _is_static(entry) else entry.evidence or ""
+    return [description, quoted]
 
 
 def _is_static(entry: FindingEntry) -> bool:
@@ -238,8 +251,9 @@ def seats_line(report: CouncilReport) -> str:
 
 
 def domain_lines(report: CouncilReport) -> list[str]:
-    """Each point of view with the reason for it."""
-    return [f"{name}: {one_line(why)}" for name, why in report.domain_reasons.items()]
+    """Each point of view with the reason for it, and whether anybody took it."""
+    told = {name: "" if name in report.domains_covered else "; no seat looked" for name in report.domain_reasons}
+    return [f"{name}: {one_line(why)}{told[name]}" for name, why in report.domain_reasons.items()]
 
 
 def skipped_line(report: CouncilReport) -> str:

@@ -22,6 +22,7 @@ from bridgehead.council.reporting.render.sentences import (
     quoted_code,
     reason_in_words,
     requirements_line,
+    said,
     seats_line,
     skipped_line,
     standing,
@@ -77,7 +78,7 @@ def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()
 def render_finding(entry: FindingEntry, screen: Screen) -> str:
     """One finding opened: claim, cited lines, the argument about it, what to do."""
     lines = list(_finding(entry, screen, (), compared=True))
-    for paragraph in filter(None, [entry.description, *(visible(part) for part in (entry.evidence or "").split("\n"))]):
+    for paragraph in filter(None, "\n".join(said(entry)).split("\n")):
         lines += ["", *textwrap.wrap(one_line(paragraph), screen.width)]
     for place, code in cited_code(entry):
         lines += ["", place, *visible(code).split("\n")]
@@ -173,9 +174,7 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
         indent = " " * 8
         yield from textwrap.wrap(seats, screen.width, subsequent_indent=indent)
         yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
-    if report.domains_covered:
-        yield from textwrap.wrap(f"looked  {', '.join(map(one_line, report.domains_covered))}", screen.width)
-    yield from superseding(report)
+    yield from (f"note    {line}" for line in superseding(report))
     if again := way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:

@@ -25,15 +25,6 @@ from bridgehead.contract.words import (
 )
 
 
-class ArgumentStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step of the argument about an output: `claim challenge defence ruling unanswered`."""
-
-    step: str
-    by: str
-    text: str
-    round: int | None = None
-
-
 class Output(msgspec.Struct, frozen=True, kw_only=True):
     """One finding, recommendation, plan item, ... of a bridge."""
 
@@ -54,8 +45,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     severity_inferred: bool | UnsetType = UNSET
     merged_from: tuple[str, ...] | UnsetType = UNSET
     challenges: tuple[str, ...] | UnsetType = UNSET
-    argument: tuple[ArgumentStep, ...] | UnsetType = UNSET
-    """Every challenge with its answers and rulings, in the order in which they were raised."""
+    argument: tuple[dict[str, Any], ...] | UnsetType = UNSET
+    """`step by text round` of every challenge with its answers and rulings."""
     requirement_id: str | UnsetType = UNSET
     met: bool | UnsetType = UNSET
     unchallenged: bool | UnsetType = UNSET

@@ -342,7 +342,7 @@ def test_the_argument_about_an_item_has_every_step_in_its_own_words() -> None:
     }
     (output,) = report_of(drive(script(answered))).outputs
     assert isinstance(output.argument, tuple)
-    assert [(one.step, one.by, one.text) for one in output.argument] == [
+    assert [(one["step"], one["by"], one["text"]) for one in output.argument] == [
         ("challenge", "challenger", "is it reachable?"),
         ("defence", "security", "every caller gets there"),
         ("ruling", "challenger", "the doubt is taken back: so"),
@@ -350,7 +350,7 @@ def test_the_argument_about_an_item_has_every_step_in_its_own_words() -> None:
     del answered[Step.RESPONSE, "security"], answered[Step.RULING, "challenger"]
     (left_alone,) = report_of(drive(script(answered))).outputs
     assert isinstance(left_alone.argument, tuple)
-    assert [one.step for one in left_alone.argument] == ["challenge", "unanswered"]
+    assert [one["step"] for one in left_alone.argument] == ["challenge", "unanswered"]
 
 
 def test_the_challenges_of_joined_items_are_told_oldest_first() -> None:

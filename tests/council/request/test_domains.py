@@ -210,3 +210,24 @@ def test_a_domain_of_that_id_takes_the_place_of_the_known_one() -> None:
 def test_a_domain_that_cannot_be_understood_is_refused_with_the_name_of_its_file(table: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=r"domains\.toml"):
         with_own_domains(REGISTRY, [table], "domains.toml")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\n",
+        " ",
+        "catch(",
+        "require ",
+        "except ",
+        "async with ",
+        "from '",
+        "select a ",
+        "import a.",
+        '"a/',
+        "#include <",
+    ],
+)
+def test_a_hostile_file_is_looked_through_once(piece: str) -> None:
+    tree = {f"src/{number}.py": f"catch require{piece * 20_000}" for number in range(40)}
+    assert REGISTRY.detect("", code=Code(tree)).domains[0] == "security"

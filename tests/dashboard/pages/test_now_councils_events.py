@@ -196,7 +196,7 @@ def test_a_finding_opens_to_its_code_its_history_and_its_earlier_self(held: Open
     assert "SELECT * FROM orders WHERE id = &#34; + order_id" in text
     assert "challenge by claude, challenger, round 2</span><span>Is order_id ever &lt;b&gt;foreign&lt;/b&gt;?" in text
     assert "defence by claude, security, round 2</span><span>it comes from the request" in text
-    assert "confirmed by another model · confirmed by another runtime · quoted text found" in text
+    assert "claude, codex · confirmed by static analysis · survived 2 challenges" in text
     assert 'href="/councils/earlier#MMC001"' in text
     assert "Password is logged" in text
 

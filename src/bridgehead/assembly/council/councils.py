@@ -18,9 +18,9 @@ from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
 from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, run_inputs, seat_reports
-from bridgehead.assembly.council.opening import Opened, open_council
+from bridgehead.assembly.council.opening import Opened, open_council, write_context
 from bridgehead.assembly.council.refusals import last_refusals
-from bridgehead.assembly.council.reports import Reports, write_context
+from bridgehead.assembly.council.reports import Reports
 from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience, CouncilProcess, Finished
 from bridgehead.assembly.council.seats import Workplace, forget_probes, local_seats, make_machine, rig_threads

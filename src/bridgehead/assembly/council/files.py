@@ -188,7 +188,7 @@ def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
             content = read_bounded(project / name, MOST_BYTES, root=project) if (project / name).is_file() else None
         else:
             content = _content_at(git, commit, name) if commit else None
-        text = (content or b"").decode("utf-8", "replace")
+        text = (content or b"")[:MOST_BYTES].decode("utf-8", "replace")
         told[name] = text if name == RULES_FILE else "\n".join(one[2] for one in RULES_SECTION.finditer(text))
     found = {name: text.strip() for name, text in told.items() if text.strip()}
     at = f" of {commit[:12]}" if commit and git else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +16,10 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import TaskType
 from bridgehead.council.calls import Call, Input, Interrupted, Retried, SeatReported, UserAnswered
 from bridgehead.council.council import CouncilRun
-from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import Registry, load_registry, with_own_domains
-from bridgehead.council.request.plan import CouncilPlan, Dismissals
+from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.scope.material import scope_material
 from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines, touched_lines
 from bridgehead.council.scope.withheld import LeftOut
@@ -36,7 +33,6 @@ NAME: Final = "council"
 VERSION: Final = "1"
 JOURNAL_FILE: Final = "councils.db"
 DOMAINS_FILE: Final = ".bridgehead/domains.toml"
-_IN_PLAN: Final = {one.name for one in dataclasses.fields(CouncilPlan)} - {"seats", "options", "dismissals"}
 _INPUT: Final = "input"
 _STARTED: Final = "started"
 _inputs: Final = msgspec.json.Decoder(Input)
@@ -62,8 +58,10 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> StoredCouncil:
         """A council from its stored form."""
-        request = {**stored["request"], "options": stored["request"]}
-        return msgspec.convert({**stored, "request": request}, _StoredForm).council()
+        options = stored["request"]
+        dismissals = {"tables": stored["dismissals"], "base": stored["base_dismissals"]}
+        plan = {**stored, "seats": stored["bridges"], "options": options, "dismissals": dismissals}
+        return msgspec.convert({**stored, "request": {**options, "options": options}, "plan": plan}, cls)
 
     def stored(self) -> dict[str, Any]:
         """As it is written down: the options stand among the fields of the request, the plan among the others."""
@@ -96,45 +94,6 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         return f"{self.request.verb} of {self.task.scope_text}"
-
-
-class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a stored council as they lie in the journal."""
-
-    request: CouncilRequest
-    task: BridgeInput
-    bridges: tuple[str, ...]
-    route: str
-    today: dt.date
-    secret: bytes
-    started_at: str
-    scope_request: ScopeRequest
-    scope_fingerprint: str
-    settings_text: str | None = None
-    settings_trusted: bool = False
-    coordinator: str | None = None
-    withdrawal_guard: bool = True
-    dismissals: tuple[dict[str, Any], ...] = ()
-    base_dismissals: tuple[dict[str, Any], ...] | None = None
-    records: tuple[FindingRecord, ...] = ()
-    previous_review_id: str | None = None
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    domain_reasons: dict[str, str] = {}
-    everybody: bool = False
-    domains_text: str | None = None
-    discovery: dict[str, Any] = {}
-
-    def council(self) -> StoredCouncil:
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        plan = CouncilPlan(
-            seats=self.bridges,
-            options=self.request.options,
-            dismissals=Dismissals(self.dismissals, self.base_dismissals),
-            **{name: fields[name] for name in _IN_PLAN},
-        )
-        own = {name: fields[name] for name in StoredCouncil.__struct_fields__ if name != "plan"}
-        return StoredCouncil(plan=plan, **own)
 
 
 class StoredScope(msgspec.Struct, frozen=True, kw_only=True):

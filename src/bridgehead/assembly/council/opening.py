@@ -5,12 +5,14 @@ Everything that can be refused is refused here, before anything is written or ca
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -42,6 +44,7 @@ from bridgehead.council.request.plan import (
     route_request,
 )
 from bridgehead.council.request.settings import Settings, seats_by_default
+from bridgehead.council.running.artifacts import FOLDER
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static.weighing import place_of
@@ -51,6 +54,8 @@ from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, chan
 from bridgehead.council.seating.preflight import discovery_manifest, executor_type, host_bridge
 from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.directories import make_dir
+from bridgehead.host.files import write_atomic
 
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 6
@@ -356,3 +361,56 @@ def _new_id(is_taken: Callable[[str], bool]) -> str:
         if not is_taken(drawn):
             return drawn
     raise RuntimeError("no free review id was drawn")
+
+
+def write_context(project: Path, opened: Opened, clock: Clock) -> None:
+    """What was understood of the request, for people and for programs (council §16)."""
+    folder = project / FOLDER / "context"
+    make_dir(folder, root=project)
+    ignore = project / FOLDER / ".gitignore"
+    if not ignore.exists():
+        write_atomic(ignore, "*\n", root=project)
+    document = _context(opened)
+    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    clarified = document.pop("scope_clarification")
+    lines = [f"- {name}: {_as_text(value)}" for name, value in (document | clarified).items()]
+    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
+    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
+
+
+def _free_stem(folder: Path, name: str) -> str:
+    """A name no earlier council has used; seconds collide (K36)."""
+    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
+    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
+
+
+def _context(opened: Opened) -> dict[str, Any]:
+    task, settled = opened.council.task, opened.settled
+    return {
+        "review_id": task.session_id,
+        "request": task.task_description,
+        "scope": list(opened.scope.described),
+        "files": opened.scope.files,
+        "lines": opened.scope.loc,
+        "left_out": [f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"],
+        "task_type": task.task_type.value,
+        "domains": list(task.domains),
+        "intensity": task.intensity.value,
+        "route": opened.council.plan.route,
+        "scope_clarification": {
+            "artifact": settled.artifact,
+            "intent": settled.intent,
+            "domains": list(settled.domains),
+            "constraints": list(settled.constraints),
+            "confidence": settled.confidence.value,
+            "questions_asked": settled.questions_asked,
+            "assumptions": list(settled.assumptions),
+        },
+    }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

@@ -18,7 +18,6 @@ import msgspec
 from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.council.files import BASELINE_FILE, append_dismissal, read_baseline, write_baseline
 from bridgehead.assembly.council.journal import StoredCouncil
-from bridgehead.assembly.council.opening import Opened
 from bridgehead.contract.record_words import Part
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Severity, Verdict
@@ -41,7 +40,7 @@ from bridgehead.council.reporting.report import (
 )
 from bridgehead.council.reporting.sarif import sarif_of
 from bridgehead.council.request.plan import DEBATE_PROTOCOL
-from bridgehead.council.running.artifacts import COUNCIL, DEBATE, FOLDER, OutputFolder
+from bridgehead.council.running.artifacts import COUNCIL, DEBATE, OutputFolder
 from bridgehead.council.runtimes.rig import RIG_MARK
 from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.council.scope.resolve import Change, read_working
@@ -50,7 +49,6 @@ from bridgehead.council.scope.working_copies import Implementation
 from bridgehead.errors import FileError, NotFound, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import Clock, SystemClock
-from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
 MOST_REPORT_BYTES: Final = 256 << 20
@@ -457,56 +455,3 @@ def _forms(
         "document": msgspec.to_builtins(report),
         "html": render_html(report, seats),
     }
-
-
-def write_context(project: Path, opened: Opened, clock: Clock) -> None:
-    """What was understood of the request, for people and for programs (council §16)."""
-    folder = project / FOLDER / "context"
-    make_dir(folder, root=project)
-    ignore = project / FOLDER / ".gitignore"
-    if not ignore.exists():
-        write_atomic(ignore, "*\n", root=project)
-    document = _context(opened)
-    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    clarified = document.pop("scope_clarification")
-    lines = [f"- {name}: {_as_text(value)}" for name, value in (document | clarified).items()]
-    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
-    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
-
-
-def _free_stem(folder: Path, name: str) -> str:
-    """A name no earlier council has used; seconds collide (K36)."""
-    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
-    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
-
-
-def _context(opened: Opened) -> dict[str, Any]:
-    task, settled = opened.council.task, opened.settled
-    return {
-        "review_id": task.session_id,
-        "request": task.task_description,
-        "scope": list(opened.scope.described),
-        "files": opened.scope.files,
-        "lines": opened.scope.loc,
-        "left_out": [f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"],
-        "task_type": task.task_type.value,
-        "domains": list(task.domains),
-        "intensity": task.intensity.value,
-        "route": opened.council.plan.route,
-        "scope_clarification": {
-            "artifact": settled.artifact,
-            "intent": settled.intent,
-            "domains": list(settled.domains),
-            "constraints": list(settled.constraints),
-            "confidence": settled.confidence.value,
-            "questions_asked": settled.questions_asked,
-            "assumptions": list(settled.assumptions),
-        },
-    }
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return "none" if value is None else str(value)

@@ -21,7 +21,7 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part, PendingKind, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.council.reporting.report import INCOMPLETE, AbortedReport, CouncilReport
+from bridgehead.council.reporting.report import INCOMPLETE, AbortedReport, CouncilReport, DismissedFinding, FindingEntry
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
 
@@ -94,9 +94,8 @@ class CouncilNow(msgspec.Struct, frozen=True, kw_only=True):
 class FindingText(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of a report with what was said about it."""
 
-    finding: dict[str, Any]
-    """The entry of the report: severity, evidence, anchor, evidence_check, confirmation, state, record, …"""
-    dismissed: dict[str, Any] | None = None
+    finding: FindingEntry
+    dismissed: DismissedFinding | None = None
     untouched: bool = False
     """On lines that the reviewed change did not touch."""
 
@@ -239,10 +238,6 @@ def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStat
 
 
 def _finding_texts(report: CouncilReport) -> Iterator[FindingText]:
-    for finding in report.findings():
-        yield FindingText(finding=msgspec.to_builtins(finding))
-    for finding in report.untouched_findings:
-        yield FindingText(finding=msgspec.to_builtins(finding), untouched=True)
-    for dismissed in report.dismissed_findings:
-        entry = msgspec.to_builtins(dismissed)
-        yield FindingText(finding=entry.pop("finding"), dismissed=entry)
+    yield from (FindingText(finding=one) for one in report.findings())
+    yield from (FindingText(finding=one, untouched=True) for one in report.untouched_findings)
+    yield from (FindingText(finding=one.finding, dismissed=one) for one in report.dismissed_findings)

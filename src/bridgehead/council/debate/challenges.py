@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bridgehead.contract.ids import CHALLENGE_PREFIX, numbered_id
-from bridgehead.contract.report import ArgumentStep
 from bridgehead.contract.words import Severity
 from bridgehead.council.calls import Role
 from bridgehead.council.debate.ledger import Entry, Ledger, Log, Owner, Ruling, any_unresolved, is_serious
@@ -20,6 +19,7 @@ from bridgehead.council.findings.evidence import EvidenceOutcome
 from bridgehead.council.replies.items import Intake, as_line, as_text, parse_severity
 
 MECHANISMS: Final = frozenset({"missing-assumption", "alternative-explanation", "non-applicability"})
+NOBODY_ANSWERED: Final = "nobody answered this challenge"
 CODE: Final = "code"
 """Raises a challenge where no agent does: a citation that is not there, a vote that was lost."""
 _RULED: Final = {
@@ -43,7 +43,10 @@ class Challenge:
     round: int
     by: str
     answers: list[str] = field(default_factory=list)
-    told: list[ArgumentStep] = field(default_factory=list)
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+    def tell(self, step: str, by: str, text: str, round_number: int) -> None:
+        self.told.append({"step": step, "by": by, "text": text, "round": round_number})
 
     @property
     def by_code(self) -> bool:
@@ -116,7 +119,7 @@ class Debate:
             challenge_id, entry.id, text, mechanism, severity or entry.output.severity, round_number, by
         )
         self.challenges[challenge_id] = challenge
-        challenge.told.append(ArgumentStep("challenge", by, text, round_number))
+        challenge.tell("challenge", by, text, round_number)
         before = self._status(entry)
         entry.state.challenge(challenge_id)
         entry.unchallenged = entry.unchallenged and challenge.by_code
@@ -167,7 +170,7 @@ class Debate:
             challenge.severity = _ONE_STEP_UP[challenge.severity] if challenge.severity else None
             challenge.text += f"\nEscalated: {reason}" if reason else ""
         said = ": ".join(filter(None, [_RULED[ruling], reason]))
-        challenge.told.append(ArgumentStep("ruling", Role.CHALLENGER.value, said, round_number))
+        challenge.tell("ruling", Role.CHALLENGER.value, said, round_number)
         self._log(
             "ruling", challenge_id=challenge.id, target_finding_id=entry.id, round=round_number, ruling=ruling.value
         )
@@ -298,13 +301,13 @@ class Debate:
             challenge.text if challenge.answers else f"(unanswered) {challenge.text}" for challenge in left
         )
 
-    def argument(self, entry: Entry) -> tuple[ArgumentStep, ...]:
+    def argument(self, entry: Entry) -> tuple[dict[str, Any], ...]:
         """All that was said about an item; a challenge that nobody answered says so."""
-        steps: list[ArgumentStep] = []
+        steps: list[dict[str, Any]] = []
         for challenge in (self.challenges[key] for key in entry.state.challenges):
             steps += challenge.told
             if not (challenge.answers or challenge.by_code) and challenge.id in entry.state.unresolved:
-                steps.append(ArgumentStep("unanswered", entry.owner.name, "nobody answered this challenge"))
+                steps.append({"step": "unanswered", "by": entry.owner.name, "text": NOBODY_ANSWERED})
         return tuple(steps)
 
     def finish_round(self, round_number: int, stop_reason: str | None) -> None:
@@ -338,7 +341,7 @@ class Debate:
         for challenge in challenges:
             if stance in _ANSWERED and challenge.answers:
                 said = f"{_ANSWERED[stance]}{challenge.answers[-1]}"
-                challenge.told.append(ArgumentStep("defence", entry.owner.name, said, round_number))
+                challenge.tell("defence", entry.owner.name, said, round_number)
             self._log(
                 "response", challenge_id=challenge.id, target_finding_id=entry.id, round=round_number, stance=stance
             )

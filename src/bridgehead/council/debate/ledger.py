@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bridgehead.contract.ids import id_sort_key, numbered_id
-from bridgehead.contract.report import ArgumentStep, Output
+from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputState, Severity, severity_rank
 from bridgehead.council.calls import Role, agent_name
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, text_score
@@ -291,7 +291,7 @@ class Ledger:
         return next((requirement_id for requirement_id in named if requirement_id), UNSET)
 
 
-def final_output(entry: Entry, debate_rounds: int, argument: Sequence[ArgumentStep] = ()) -> Output:
+def final_output(entry: Entry, debate_rounds: int, argument: Sequence[dict[str, Any]] = ()) -> Output:
     """The item as the report shows it."""
     state = entry.state
     status = state.status(debate_rounds)

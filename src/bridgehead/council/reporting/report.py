@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.report import ArgumentStep, Usage
+from bridgehead.contract.report import Usage
 from bridgehead.contract.words import (
     Confidence,
     ContextPolicy,
@@ -59,6 +59,15 @@ class Confirmation(msgspec.Struct, frozen=True):
     model: bool
     runtime: bool
     evidence: bool
+
+
+class ArgumentStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step of the argument about an output: `claim challenge defence ruling unanswered`."""
+
+    step: str
+    by: str
+    text: str
+    round: int | None = None
 
 
 class CitedLines(msgspec.Struct, frozen=True):

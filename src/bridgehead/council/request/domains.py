@@ -42,10 +42,11 @@ _MANIFEST: Final = re.compile(
 _IMPORTS: Final = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        r"^\s*(?:from|import|use|using|extern crate)\s+(?:static\s+)?([\w.\\:]+)",
-        r"(?:\brequire(?:_once)?\s*\(?|\bfrom|\bimport\s*\(?)\s*[\"']([^\"'\n]+)[\"']",
-        r"^\s*(?:import\s+)?(?:[\w.]+\s+)?\"([\w.-]+(?:/[\w.-]+)*)\"\s*$",
-        r"^\s*#\s*include\s*[<\"]([^>\"\n]+)",
+        # Bounded everywhere: a hostile file must not cost more than its length.
+        r"^[ \t]*(?:from|import|use|using|extern crate)[ \t]+(?:static[ \t]+)?([\w.\\:]+)",
+        r"(?:\brequire(?:_once)? ?\(?|\bfrom|\bimport ?\(?)\s?[\"']([^\"'\n]{1,200})[\"']",
+        r"^[ \t]*(?:import[ \t]+)?(?:[\w.]+[ \t]+)?\"([\w.-]+(?:/[\w.-]+)*)\"[ \t]*$",
+        r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]{1,200})",
     )
 )
 _NAMES: Final = re.compile(r"@?[\w.-]+(?:/[\w.-]+)*")

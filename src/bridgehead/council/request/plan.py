@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,10 +17,7 @@ from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.verdict import JUDGED_TASKS
 from bridgehead.contract.words import ContextPolicy, Intensity, Mode, OutputType, TaskType
-
-if TYPE_CHECKING:
-    from bridgehead.council.findings.history import FindingRecord
-
+from bridgehead.council.findings.history import FindingRecord
 
 SECURITY_DOMAIN: Final = "security"
 # In these modes a council recommends instead of judging.

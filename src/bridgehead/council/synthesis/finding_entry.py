@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from bridgehead.contract.report import ArgumentStep, Output
+from bridgehead.contract.report import Output
 from bridgehead.contract.words import Confidence
+from bridgehead.council.debate.challenges import NOBODY_ANSWERED
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, is_weak, with_identity
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.reporting.report import (
+    ArgumentStep,
     CitedLines,
     Confirmation,
     FindingClass,
@@ -98,14 +100,14 @@ def record_of(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> Iterat
         claim = f"{output.severity or output.type}: {output.title}" + (f". {more}" if more else "")
         yield ArgumentStep("claim", f"{seat}, {output.agent}" if output.agent else seat, claim)
         for step in output.argument if isinstance(output.argument, tuple) else ():
-            yield ArgumentStep(step.step, f"{seat}, {step.by}", step.text, step.round)
+            yield ArgumentStep(**{**step, "by": f"{seat}, {step['by']}"})
     asked = ""
     for note in notes:
         if note.challenge and note.challenge != asked:
             yield ArgumentStep("challenge", SECOND_LOOK if note.by == COORDINATOR else YOU, note.challenge)
         asked = note.challenge
         if note.by == YOU or (note.challenge and not note.response):
-            yield ArgumentStep("unanswered", "everybody", "nobody answered this challenge")
+            yield ArgumentStep("unanswered", "everybody", NOBODY_ANSWERED)
             continue
         by = SECOND_LOOK if note.by == COORDINATOR else note.by
         said = ": ".join(filter(None, [note.outcome.value, note.response]))

@@ -398,19 +398,13 @@ def _context(opened: Opened) -> dict[str, Any]:
         "domains": list(task.domains),
         "intensity": task.intensity.value,
         "route": opened.council.plan.route,
-        "scope_clarification": {
-            "artifact": settled.artifact,
-            "intent": settled.intent,
-            "domains": list(settled.domains),
-            "constraints": list(settled.constraints),
-            "confidence": settled.confidence.value,
-            "questions_asked": settled.questions_asked,
-            "assumptions": list(settled.assumptions),
-        },
+        "scope_clarification": msgspec.to_builtins(settled),
     }
 
 
 def _as_text(value: object) -> str:
-    if isinstance(value, list):
+    if isinstance(value, dict):
+        value = [f"{name} ({why})" for name, why in value.items()]
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)

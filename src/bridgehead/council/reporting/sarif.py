@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote
 
+import msgspec
+
 from bridgehead import __version__
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import OutputType, Severity
@@ -320,11 +322,7 @@ def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> 
         location=location,
         related=tuple(place for place in _passed_places(entry) if place != location),
         suppression=None if dismissed is None else _suppression(dismissed),
-        confirmation={
-            "model": entry.confirmation.model,
-            "runtime": entry.confirmation.runtime,
-            "evidence": entry.confirmation.evidence,
-        },
+        confirmation=msgspec.structs.asdict(entry.confirmation),
         evidence=entry.evidence_check.get("outcome"),
         state=entry.state,
         rule=_analyser_rule(entry),

@@ -27,7 +27,6 @@ WEAK: Final = 0.5
 EXPLICIT: Final = 2.0
 SELECTED_AT: Final = 1.0
 DEFAULT_CAP: Final = 5
-SECURITY: Final = "security"
 TESTING: Final = "testing"
 CODE_QUALITY: Final = "code-quality"
 
@@ -85,7 +84,7 @@ class Domain:
     """Patterns of lines."""
     files: tuple[str, ...] = ()
     always: bool = False
-    """A project's own domain that sits in every review of its code."""
+    """Whether it sits in every review of code."""
 
     def signals(self, path: str, names: frozenset[str], lines: str) -> Iterator[str]:
         """What of one file speaks for this domain."""
@@ -207,16 +206,13 @@ class Registry:
 
         Those `added` by option are exempt from the cap; of the `never` wanted none is chosen by itself.
         """
-        if named := self._canonical(exactly):
-            why = dict.fromkeys(named, "named by --domain") | {
-                name: "added by --add-domain" for name in self._canonical(added) if name not in named
-            }
-            return Detected(tuple(why), reasons=why, spoken=len(why))
         more = dict.fromkeys(self._canonical(added), "added by --add-domain")
+        if named := dict.fromkeys(self._canonical(exactly), "named by --domain"):
+            return Detected(tuple(named | more), reasons=more | named, spoken=len(named | more))
         unwanted = {*self._canonical(never), *more}
         said = {name: why for name, why in self._said(text).items() if name not in unwanted}
         seen = {name: why for name, why in self._seen(code, judged=judged).items() if name not in unwanted}
-        first = {name: seen[name] for name in seen if judged and self._sits_always(name)}
+        first = {name: seen[name] for name in self._always if judged and name in seen}
         wanted = {**first, **said, **{name: why for name, why in seen.items() if name not in said}}
         room = max(cap, len(first))
         chosen, reasons = tuple(wanted)[:room], {**more, **wanted}
@@ -254,15 +250,16 @@ class Registry:
             return {}
         found = self.evidence(code)
         enough = sorted((name for name in found if found[name].is_enough), key=lambda name: -found[name].share)
-        seen = {entry.id: "sits in every review of code" for entry in self.domains if self._sits_always(entry.id)}
+        seen = dict.fromkeys(self._always, "sits in every review of code")
         seen = {name: f"{why}; {found[name]}" if name in found else why for name, why in seen.items() if judged}
         seen |= {name: str(found[name]) for name in enough if name not in seen}
-        if all(map(self._sits_always, seen)):
+        if set(seen) <= set(self._always):
             seen[CODE_QUALITY] = "the code calls for no further specialist"
         return seen | ({TESTING: f"{code.tests} test file{'s'[: code.tests != 1]}"} if code.tests else {})
 
-    def _sits_always(self, name: str) -> bool:
-        return name == SECURITY or any(entry.always for entry in self.domains if entry.id == name)
+    @property
+    def _always(self) -> list[str]:
+        return [entry.id for entry in self.domains if entry.always]
 
     def _canonical(self, names: Iterable[str]) -> list[str]:
         return list(dict.fromkeys(self.canonical(name) for name in names if normalise_domain(name)))

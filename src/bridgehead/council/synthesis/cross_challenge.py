@@ -339,26 +339,14 @@ class CrossChallenge:
 class FindingQuestion(CrossChallenge):
     """One more question about one finding, to its seat and the others; what they answer are notes as in Stage B."""
 
-    def __init__(
-        self,
-        finding: CouncilFinding,
-        record: Sequence[Mapping[str, Any]],
-        text: str,
-        seats: Sequence[Seat],
-        task: BridgeInput,
-        inputs: RunInputs,
-        tally: Tally,
-        log: Log,
-        *,
-        attempt: int,
-        beside: Sequence[CouncilFinding],
-    ) -> None:
-        super().__init__([finding], seats[0], task, inputs, tally, log, attempt=attempt, settled=beside)
-        self._record, self._text, self._seats = record, text, seats
+    _text = ""
+    _record: Sequence[Mapping[str, Any]] = ()
 
-    def start(self) -> tuple[Call, ...]:
+    def ask(self, text: str, record: Sequence[Mapping[str, Any]], seats: Sequence[Seat]) -> tuple[Call, ...]:
+        """Put the question to all seats at once; `record` is the argument so far."""
+        self._text, self._record = text, record
         self.rounds += 1
-        self._put([self._question(seat) for seat in self._seats], self._after_question)
+        self._put([self._question(seat) for seat in seats], self._after_question)
         return self._drain()
 
     def _question(self, seat: Seat) -> Ask:

@@ -97,20 +97,10 @@ class Synthesis:
         self._beside = [one for one in self.findings if one.id != finding_id]
         notes = [one for one in self.debate.notes if one.finding_id in (asked[0].id, asked[0].was)]
         record = [msgspec.to_builtins(step) for step in record_of(asked[0], notes)]
-        self._stage = FindingQuestion(
-            asked[0],
-            [{**step, "by": step["by"].partition(", ")[2] or step["by"]} for step in record],
-            text,
-            seats,
-            self._plan.task,
-            self._inputs,
-            self._tally,
-            self._log,
-            attempt=self._runs,
-            beside=self._beside,
-        )
-        self.is_done = False
-        return self._stage.start()
+        given = (self._plan.task, self._inputs, self._tally, self._log)
+        stage = FindingQuestion(asked, seats[0], *given, attempt=self._runs, settled=self._beside)
+        self._stage, self.is_done = stage, False
+        return stage.ask(text, [{**step, "by": step["by"].partition(", ")[2] or step["by"]} for step in record], seats)
 
     def received(self, result: Result) -> tuple[Call, ...]:
         """A result of Stage B; returns the next calls."""

@@ -67,20 +67,8 @@ def front_matter(fields: dict[str, Any]) -> str:
 
 
 def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
-    yield front_matter(
-        {
-            "skill": "deep-council",
-            "timestamp": report.timestamp,
-            "artifact_type": "council",
-            "domains": list(report.domains_covered),
-            "verdict": report.verdict,
-            "bridges_available": list(report.bridges_available),
-            "bridges_skipped": list(report.bridges_skipped),
-            "review_id": report.review_id,
-            "context_summary": context_summary,
-            "partial_coverage": report.partial_coverage,
-        }
-    )
+    judged = {"domains": list(report.domains_covered), "verdict": report.verdict}
+    yield _council_matter(report, judged, report.bridges_available, context_summary)
     entries = ordered(report.findings())
     yield ""
     yield f"# Council {escaped(report.review_id)}: {headline(report, entries)}"
@@ -103,6 +91,15 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     remarks = (*report.synthesis_notes, *notes(report.warnings, codes=True))
     yield from _list("Notes", [escaped(note) for note in remarks])
     yield from _json(report)
+
+
+def _council_matter(
+    report: CouncilReport | AbortedReport, judged: dict[str, Any], available: Sequence[str], context_summary: str
+) -> str:
+    fields = {"skill": "deep-council", "timestamp": report.timestamp, "artifact_type": "council", **judged}
+    fields |= {"bridges_available": list(available), "bridges_skipped": list(report.bridges_skipped)}
+    fields |= {"review_id": report.review_id, "context_summary": context_summary}
+    return front_matter({**fields, "partial_coverage": report.partial_coverage})
 
 
 def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
@@ -193,21 +190,7 @@ def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
 
 
 def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
-    yield front_matter(
-        {
-            "skill": "deep-council",
-            "timestamp": report.timestamp,
-            "artifact_type": "council",
-            "domains": [],
-            "verdict": None,
-            "status": report.status,
-            "bridges_available": [],
-            "bridges_skipped": list(report.bridges_skipped),
-            "review_id": report.review_id,
-            "context_summary": context_summary,
-            "partial_coverage": report.partial_coverage,
-        }
-    )
+    yield _council_matter(report, {"domains": [], "verdict": None, "status": report.status}, (), context_summary)
     yield ""
     yield f"# Council {escaped(report.review_id)}: ABORTED"
     yield ""

@@ -12,6 +12,7 @@ from bridgehead.assembly.council.reports import Reports
 from bridgehead.assembly.council.run import Audience, Finished
 from bridgehead.contract.words import Intensity
 from bridgehead.council.reporting.report import CouncilReport, FindingEntry
+from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.errors import NotFound, UserError
 from council.cli.conftest import Hall, StandIn
 from support.installed import Machine
@@ -151,3 +152,14 @@ def test_a_finding_opens_into_its_record_with_the_cited_lines(hall: Hall, codex:
     assert "<b>binds</b>" not in page and "<b>binds</b>" not in text.partition("## Report")[0]
     document = machine.run("council", "show", finished.report.review_id, entry.id, "--json").json
     assert document["record"][0]["step"] == "claim" and document["id"] == entry.id
+
+
+def test_cited_lines_show_no_secret_that_the_models_were_not_shown(hall: Hall) -> None:
+    project = hall.assembly.places.project
+    (project / "orders" / "login.py").write_text('USER = "op"\nPASSWORD = "Tr0ub4dor-and-3"\nHOST = "db"\n')
+    finished = hall.call(runtimes=("static",), scope=ScopeRequest(paths=("orders/login.py",)))
+    assert finished.written is not None and isinstance(finished.report, CouncilReport)
+    (entry,) = [one for one in finished.report.everything() if "secret" in one.title]
+    assert entry.cited[0].lines == ('USER = "op"', 'PASSWORD = "********"', 'HOST = "db"')
+    for name in finished.written.files.values():
+        assert "Tr0ub4dor-and-3" not in (project / name).read_text()

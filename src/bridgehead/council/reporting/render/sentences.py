@@ -223,7 +223,8 @@ def _numbered(one: CitedLines) -> Iterator[str]:
 
 def said(entry: FindingEntry) -> list[str]:
     """Description and evidence, as far as the title and the cited lines do not say them already."""
-    description = entry.description.removesuffix(entry.title).rstrip(": \n")
+    bare = re.sub(r" \(\d+ places[^()]*\)$", "", entry.title)
+    description = entry.description.removesuffix(bare).rstrip(": \n")
     quoted = "" if entry.cited and _is_static(entry) else entry.evidence or ""
     return [description, quoted]
 

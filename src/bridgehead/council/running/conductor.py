@@ -467,7 +467,9 @@ class Conductor:
     def _end(self) -> None:
         """Nothing is under way any more: there is a report, or somebody outside this process has to act."""
         if self._ending is None:
-            if self._run.report is not None:
+            # A question to the host about a finding of a report that is there already waits for its answer.
+            asked = self._posted.keys() & set(self._run.outstanding)
+            if self._run.report is not None and not asked:
                 self._ending = Reported(self._run.report)
             else:
                 self._ending = Waiting(tuple(self._posted.values()), self._run.waiting_for)

@@ -57,6 +57,7 @@ from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import write_atomic
 
+_CLARIFIED: Final = "artifact intent domains constraints confidence questions_asked assumptions".split()
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 6
 FIRST_AVAILABLE: Final = ("claude", "codex", "gemini", "opencode", "openai")
@@ -398,7 +399,8 @@ def _context(opened: Opened) -> dict[str, Any]:
         "domains": list(task.domains),
         "intensity": task.intensity.value,
         "route": opened.council.plan.route,
-        "scope_clarification": msgspec.to_builtins(settled),
+        "domain_reasons": dict(settled.domain_reasons),
+        "scope_clarification": {name: getattr(settled, name) for name in _CLARIFIED},
     }
 
 

@@ -178,6 +178,11 @@ def _content_at(git: Git, commit: str, name: str) -> bytes | None:
         return None
 
 
+def read_rules_section(text: str) -> str:
+    """What stands under "Review guidelines" or "Review rules", down to the next heading of that weight."""
+    return "\n".join(one[2] for one in RULES_SECTION.finditer(text))
+
+
 def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
     """The project's rules for reviews as `commit` has them, and where they stand; never those of a change."""
     project = assembly.places.project
@@ -189,7 +194,7 @@ def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
         else:
             content = _content_at(git, commit, name) if commit else None
         text = (content or b"")[:MOST_BYTES].decode("utf-8", "replace")
-        told[name] = text if name == RULES_FILE else "\n".join(one[2] for one in RULES_SECTION.finditer(text))
+        told[name] = text if name == RULES_FILE else read_rules_section(text)
     found = {name: text.strip() for name, text in told.items() if text.strip()}
     at = f" of {commit[:12]}" if commit and git else ""
     return "\n\n".join(found.values())[:MOST_RULES], ", ".join(found) + at

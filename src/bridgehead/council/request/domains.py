@@ -56,6 +56,7 @@ MOST_FILES: Final = 200
 MOST_CHARACTERS: Final = 20_000
 _NAMED_SIGNALS: Final = 3
 _SIGNAL_CHARACTERS: Final = 30
+_NAME: Final = 200
 
 _ADAPTED_FOCUS: Final = 4
 _VIRTUAL_SOURCES: Final = 3
@@ -227,7 +228,7 @@ class Registry:
         found: dict[str, tuple[list[str], list[str]]] = {}
         for path in files[::step]:
             text = code.texts[path][:MOST_CHARACTERS]
-            names = _package_names(path, text)
+            names = read_package_names(text, manifest=_is_manifest(path))
             lines = "" if _is_manifest(path) else text if code.changed is None else code.changed.get(path, "")
             for entry in self.domains:
                 if signals := list(entry.signals(path, names, lines)):
@@ -346,12 +347,12 @@ def _is_telling(path: str, domains: Iterable[Domain]) -> bool:
     return is_code or any(fnmatch(path, kind) for entry in domains for kind in entry.files)
 
 
-def _package_names(path: str, text: str) -> frozenset[str]:
-    """The packages a file names, each with what it lies in: `org.springframework.web` is of `org.springframework`."""
-    patterns = (_NAMES,) if _is_manifest(path) else _IMPORTS
+def read_package_names(text: str, *, manifest: bool = False) -> frozenset[str]:
+    """The packages a text names, each with what it lies in: `org.springframework.web` is of `org.springframework`."""
+    patterns = (_NAMES,) if manifest else _IMPORTS
     found = {next(filter(None, one.groups()), one[0]) for pattern in patterns for one in pattern.finditer(text)}
     names: set[str] = set()
-    for name in (one.lower().replace("\\", ".").replace("::", ".") for one in found if not one.startswith(".")):
+    for name in (one[:_NAME].lower().replace("\\", ".").replace("::", ".") for one in found if not one.startswith(".")):
         names.add(name)
         names.update(name[: cut.start()] for cut in re.finditer(r"[./]", name) if cut.start())
     return frozenset(names)

@@ -661,6 +661,10 @@ def test_what_a_question_changes_follows_from_all_answers(
     steps = [(one.step, one.by) for one in finding.record][-4:]
     assert steps == [("challenge", "you"), ("defence", "claude"), ("defence", "codex"), ("ruling", "gemini")]
     assert len(list(council.report.everything())) == 2, "the other finding is as it was"
+    asked = [call for call in council.calls if "QUESTION: really?" in call.prompt]
+    assert [call.key.seat for call in asked] == ["claude", "codex", "gemini"]
+    assert ["you reported it" in call.prompt for call in asked] == [True, True, False]
+    assert not any('"by":"claude' in call.prompt or '"by": "claude' in call.prompt for call in asked)
     again = CouncilRun(council.run.plan, surroundings(FILES))
     again.start(AT)
     for happened in council.inputs:

@@ -162,6 +162,7 @@ def test_security_sits_in_every_review_of_code_unless_it_is_switched_off() -> No
     library = Code(LIBRARY)
     assert REGISTRY.detect("", code=library).domains == ("security", "code-quality")
     assert "security" not in REGISTRY.detect("", code=library, never=["appsec"]).domains
+    assert "security" in REGISTRY.detect("is the OAuth login safe?", code=library, never=["appsec"]).domains
     assert "security" not in REGISTRY.detect("", code=library, judged=False).domains
     assert REGISTRY.detect("", code=library, exactly=["testing"]).domains == ("testing",)
 

@@ -205,13 +205,13 @@ class Registry:
     ) -> Detected:
         """The domains of a request: exactly those of `--domain`, else what its words and its code are about.
 
-        Those `added` by option are exempt from the cap; of the `never` wanted none is chosen by itself.
+        Those `added` by option are exempt from the cap; of the `never` wanted none is chosen for the code's sake.
         """
         more = dict.fromkeys(self._canonical(added), "added by --add-domain")
         if named := dict.fromkeys(self._canonical(exactly), "named by --domain"):
             return Detected(tuple(named | more), reasons=more | named, spoken=len(named | more))
         unwanted = {*self._canonical(never), *more}
-        said = {name: why for name, why in self._said(text).items() if name not in unwanted}
+        said = {name: why for name, why in self._said(text).items() if name not in more}
         seen = {name: why for name, why in self._seen(code, judged=judged).items() if name not in unwanted}
         first = {name: seen[name] for name in self._always if judged and name in seen}
         wanted = {**first, **said, **{name: why for name, why in seen.items() if name not in said}}
@@ -229,7 +229,8 @@ class Registry:
         for path in files[::step]:
             text = code.texts[path][:MOST_CHARACTERS]
             names = read_package_names(text, manifest=_is_manifest(path))
-            lines = "" if _is_manifest(path) else text if code.changed is None else code.changed.get(path, "")
+            changed = text if code.changed is None else code.changed.get(path, "")[:MOST_CHARACTERS]
+            lines = "" if _is_manifest(path) else changed
             for entry in self.domains:
                 if signals := list(entry.signals(path, names, lines)):
                     told, paths = found.setdefault(entry.id, ([], []))

@@ -28,8 +28,8 @@ from bridgehead.council.synthesis.cross_challenge import (
     most_calls,
 )
 from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
-from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
-from bridgehead.council.synthesis.finding_entry import record_of
+from bridgehead.council.synthesis.finding import YOU, CouncilFinding, SeatReport
+from bridgehead.council.synthesis.finding_entry import SECOND_LOOK, record_of
 from bridgehead.council.synthesis.join import number, stage_a
 
 Signature = frozenset[tuple[str, str, str]]
@@ -96,11 +96,11 @@ class Synthesis:
         self._runs += 1
         self._beside = [one for one in self.findings if one.id != finding_id]
         notes = [one for one in self.debate.notes if one.finding_id in (asked[0].id, asked[0].was)]
-        record = [msgspec.to_builtins(step) for step in record_of(asked[0], notes)]
+        record = [_without_seat(msgspec.to_builtins(step)) for step in record_of(asked[0], notes)]
         given = (self._plan.task, self._inputs, self._tally, self._log)
         stage = FindingQuestion(asked, seats[0], *given, attempt=self._runs, settled=self._beside)
         self._stage, self.is_done = stage, False
-        return stage.ask(text, [{**step, "by": step["by"].partition(", ")[2] or step["by"]} for step in record], seats)
+        return stage.ask(text, record, seats)
 
     def received(self, result: Result) -> tuple[Call, ...]:
         """A result of Stage B; returns the next calls."""
@@ -174,6 +174,12 @@ class Synthesis:
 
     def _old_notes(self) -> tuple[ChallengeNote, ...]:
         return tuple(note for one in self._beside for note in self._settled[_signature(one)][1])
+
+
+def _without_seat(step: dict[str, Any]) -> dict[str, Any]:
+    """A step as every seat may see it: the role that spoke, not whose."""
+    seat, _, role = step["by"].partition(", ")
+    return {**step, "by": role or (seat if seat in (YOU, SECOND_LOOK) else "a reviewer")}
 
 
 def _signature(finding: CouncilFinding) -> Signature:

@@ -18,6 +18,7 @@ from bridgehead.council.calls import (
     GivenUp,
     Input,
     Interrupted,
+    Questioned,
     Reply,
     Retried,
     Role,
@@ -619,3 +620,67 @@ def test_static_alone_is_said_to_be_no_model() -> None:
     council = Council({"static": reported(report)}, finds()).drive()
     assert "no_model_took_part" in council.report.warnings
     assert (council.report.stage_b, council.report.council_type) == ("skipped", "static-analysis")
+
+
+THREE: Seats = {**TWO, "gemini": ready("gemini", connection="mcp")}
+WRONG = f"it is wrong, see {HERE}"
+
+
+def questioned(**answers: dict[str, Any]) -> Council:
+    """claude and codex report one problem, gemini another; then each answers a question about the first."""
+
+    def says(call: Call) -> object:
+        if "QUESTION: really?" in call.prompt:
+            return {"challenge_notes": [note("MMC001", **answers[call.key.seat])]}
+        titles = ("Unbounded queue",) if call.key.seat == "gemini" else ("SQL injection",)
+        return finds(*titles)(call) if call.key.step is not Step.STAGE_B else finds()(call)
+
+    council = Council(THREE, says).drive()
+    assert [one.id for one in council.report.multi_source_confirmed] == ["MMC001"]
+    return council.feed(Questioned(finding_id="MMC001", text="really?", at=AT))
+
+
+@pytest.mark.parametrize(
+    ("claude", "codex", "gemini", "cls", "severity"),
+    [
+        ({}, {}, {}, "multi", "HIGH"),
+        ({}, {}, {"outcome": "downgraded", "new_severity": "LOW"}, "multi", "HIGH"),
+        ({}, *2 * [{"outcome": "downgraded", "new_severity": "LOW"}], "multi", "LOW"),
+        ({}, {}, {"outcome": "withdrawn", "response": WRONG}, "disputed", "HIGH"),
+        (*2 * [{"outcome": "withdrawn", "response": WRONG}], {}, "withdrawn", "HIGH"),
+        (*2 * [{"outcome": "withdrawn", "response": "sorry"}], {}, "disputed", "HIGH"),
+        ({}, {}, {"outcome": "disputed"}, "disputed", "HIGH"),
+    ],
+)
+def test_what_a_question_changes_follows_from_all_answers(
+    claude: dict[str, Any], codex: dict[str, Any], gemini: dict[str, Any], cls: str, severity: str
+) -> None:
+    council = questioned(claude=claude, codex=codex, gemini=gemini)
+    (finding,) = [one for one in council.report.everything() if one.title == "SQL injection"]
+    assert (finding.cls, finding.severity) == (cls, severity)
+    steps = [(one.step, one.by) for one in finding.record][-4:]
+    assert steps == [("challenge", "you"), ("defence", "claude"), ("defence", "codex"), ("ruling", "gemini")]
+    assert len(list(council.report.everything())) == 2, "the other finding is as it was"
+    asked = [call for call in council.calls if "QUESTION: really?" in call.prompt]
+    assert [call.key.seat for call in asked] == ["claude", "codex", "gemini"]
+    assert ["you reported it" in call.prompt for call in asked] == [True, True, False]
+    assert not any('"by":"claude' in call.prompt or '"by": "claude' in call.prompt for call in asked)
+    again = CouncilRun(council.run.plan, surroundings(FILES))
+    again.start(AT)
+    for happened in council.inputs:
+        again.feed(happened)
+    assert again.report == council.report, "what was answered is never asked again"
+
+
+def test_a_finding_that_becomes_disputed_takes_no_id_that_is_taken() -> None:
+    def says(call: Call) -> object:
+        if "QUESTION:" in call.prompt:
+            return {"challenge_notes": [note("MMC001", "disputed")]}
+        if call.key.step is Step.STAGE_B and call.key.role is Role.CHALLENGER:
+            return {"challenge_notes": [note("MMC001"), note("MMC002", "disputed")]}
+        return finds("SQL injection", "Unbounded queue of jobs")(call)
+
+    council = Council(TWO, says).drive()
+    assert [one.id for one in council.report.disputed_findings] == ["D001"]
+    council.feed(Questioned(finding_id="MMC001", text="really?", at=AT))
+    assert sorted(one.id for one in council.report.disputed_findings) == ["D001", "D002"]

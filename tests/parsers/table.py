@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bridgehead.assembly.council.files import parse_dismissals
+from bridgehead.assembly.council.files import parse_dismissals, read_rules_section
 from bridgehead.assembly.council.request import read_seed_findings
 from bridgehead.bus.access.enrolment import parse_duration
 from bridgehead.bus.settings import Address
@@ -26,6 +26,7 @@ from bridgehead.council.replies.json_repair import read_json
 from bridgehead.council.replies.reply import open_envelope, read_items, read_lists, read_reply
 from bridgehead.council.reporting.render.markdown import escaped
 from bridgehead.council.reporting.sarif import escaped_message
+from bridgehead.council.request.domains import read_package_names
 from bridgehead.council.request.settings import load_settings
 from bridgehead.council.runtimes.static.base import Analyser, UnreadableAnswer
 from bridgehead.council.runtimes.static.programs import AstGrep, Hadolint, Lizard, Oxlint, Shellcheck, Zizmor
@@ -92,6 +93,8 @@ TOML = ("{}", "a = {}", "[{}]", "x = {{ {} = 1 }}", '"{}" = 1', "a = [{}]")
 
 PARSERS: dict[str, Parser] = {
     "assembly/council/files.py:parse_dismissals": Parser(of_bytes(lambda raw: parse_dismissals(raw, "file")), TOML),
+    "assembly/council/files.py:read_rules_section": Parser(read_rules_section, ("{}", "## Review rules\n{}", "# {}\n")),
+    "council/request/domains.py:read_package_names": Parser(read_package_names, ("{}", "import {}", "require('{}')")),
     "assembly/council/request.py:read_seed_findings": Parser(lambda text: read_seed_findings(text, "file"), ITEMS),
     "bus/access/enrolment.py:parse_duration": Parser(parse_duration),
     "bus/settings.py:Address.parse": Parser(Address.parse, ("{}", "127.0.0.1:{}", "[{}]:1")),

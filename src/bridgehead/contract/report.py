@@ -45,6 +45,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     severity_inferred: bool | UnsetType = UNSET
     merged_from: tuple[str, ...] | UnsetType = UNSET
     challenges: tuple[str, ...] | UnsetType = UNSET
+    argument: tuple[dict[str, Any], ...] | UnsetType = UNSET
+    """`step by text round` of every challenge with its answers and rulings."""
     requirement_id: str | UnsetType = UNSET
     met: bool | UnsetType = UNSET
     unchallenged: bool | UnsetType = UNSET

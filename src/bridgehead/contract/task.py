@@ -13,14 +13,7 @@ from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 import msgspec
 
 from bridgehead.contract.ids import is_session_id
-from bridgehead.contract.words import (
-    CapabilityProfile,
-    ContextPolicy,
-    Intensity,
-    Mode,
-    RequirementLevel,
-    TaskType,
-)
+from bridgehead.contract.words import CapabilityProfile, ContextPolicy, Intensity, Mode, RequirementLevel, TaskType
 from bridgehead.errors import UserError
 
 WRAPPER: Final = "bridge_input"
@@ -79,6 +72,8 @@ class BridgeInput(msgspec.Struct, frozen=True, kw_only=True):
     files: int | None = None
     loc: int | None = None
     requirements: tuple[Requirement, ...] = ()
+    review_rules: str = ""
+    """What the owner of the project wants reviewers to look at; taken from the base of a change, never from it."""
 
     def __post_init__(self) -> None:
         if not self.scope or not all(map(str.strip, self.scope_entries)):
@@ -149,6 +144,7 @@ def _read_fields(fields: dict[str, Any]) -> BridgeInput:
         files=_count(fields, "files"),
         loc=_count(fields, "loc"),
         requirements=_requirements(fields),
+        review_rules=_text(fields, "review_rules", default=""),
     )
 
 

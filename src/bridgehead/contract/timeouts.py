@@ -44,12 +44,7 @@ def timeout_skip_reason(timeout_s: int) -> str:
 
 
 def estimate_timeout(
-    *,
-    files: int | None,
-    loc: int | None,
-    intensity: Intensity,
-    bridge: str,
-    multi_agent_enabled: bool = False,
+    *, files: int | None, loc: int | None, intensity: Intensity, bridge: str, multi_agent_enabled: bool = False
 ) -> Timeout:
     """The limit of one runtime call; `files` and `loc` are None when they cannot be counted."""
     tier, basis = _tier(files, loc)
@@ -65,17 +60,26 @@ def bridge_factor(bridge: str, *, multi_agent_enabled: bool) -> float:
     return 1.5 if slow else 1.0
 
 
-def waves(domains: int, max_concurrency: int = DEFAULT_CONCURRENCY) -> int:
+def waves(domains: int, max_concurrency: int = DEFAULT_CONCURRENCY, models: int = 1) -> int:
     """How many times the concurrency limit must be filled to let every agent speak once."""
-    return math.ceil((domains + STANDING_AGENTS) / max_concurrency)
+    return math.ceil(models * (domains + STANDING_AGENTS) / max_concurrency)
 
 
 def bridge_deadline(
-    timeout_s: int, intensity: Intensity, domains: int, max_concurrency: int = DEFAULT_CONCURRENCY
+    timeout_s: int,
+    intensity: Intensity,
+    domains: int,
+    max_concurrency: int = DEFAULT_CONCURRENCY,
+    *,
+    steps: int | None = None,
+    models: int = 1,
 ) -> int:
-    """Seconds for a whole bridge: Round 1, two steps per debate round, and a ruling or consolidation call."""
-    steps = 2 + 2 * MAX_ROUNDS[intensity]
-    return timeout_s * steps * waves(domains, max_concurrency)
+    """Seconds for a whole bridge: Round 1, two steps per debate round, and a ruling or consolidation call.
+
+    A seat whose run has other `steps`, or asks several models, says so.
+    """
+    usual = 2 + 2 * MAX_ROUNDS[intensity]
+    return timeout_s * (steps or usual) * waves(domains, max_concurrency, models)
 
 
 def _tier(files: int | None, loc: int | None) -> tuple[int, Basis]:

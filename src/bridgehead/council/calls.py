@@ -252,6 +252,14 @@ class Retried(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge
     at: str
 
 
+class Questioned(msgspec.Struct, frozen=True, kw_only=True, tag="questioned"):
+    """`council challenge`: one more question about one finding of the report."""
+
+    finding_id: str
+    text: str
+    at: str
+
+
 class UserAnswered(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="user_answered"):
     """What was typed at a `UserQuestion`; None is the end of input."""
 
@@ -277,6 +285,7 @@ Input: TypeAlias = (
     | DeadlineReached
     | GivenUp
     | Retried
+    | Questioned
     | UserAnswered
     | Interrupted
 )

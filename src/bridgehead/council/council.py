@@ -20,6 +20,7 @@ from bridgehead.council.calls import (
     GivenUp,
     Input,
     Interrupted,
+    Questioned,
     Reply,
     Result,
     Retried,
@@ -49,7 +50,7 @@ from bridgehead.council.synthesis.synthesis import Synthesis
 
 COUNCIL_LOG: Final = "council"
 # Warnings of a seat that the council's report repeats: they say what it did not see.
-_OF_SEATS: Final = ("material_left_out", "static_truncated", "analyser_failed", "asked_without_tools")
+_OF_SEATS: Final = "material_left_out static_truncated analyser_failed analyser_absent asked_without_tools".split()
 
 
 class CouncilRun:
@@ -162,6 +163,12 @@ class CouncilRun:
         self.attendance.go_on()
         return self._seat(happened.seat)
 
+    def _questioned(self, happened: Questioned) -> Turn:
+        self._log("question", finding_id=happened.finding_id, text=happened.text)
+        calls = self._layer.question(happened.finding_id, happened.text, list(self._askable().values()))
+        turn = Turn(calls=calls)
+        return turn.then(self._conclude()) if self._layer.is_done else turn
+
     def _answered(self, happened: UserAnswered) -> Turn:
         decision = self.attendance.answered(happened.seat, happened.answer)
         if decision is Decision.RETRY:
@@ -193,6 +200,7 @@ class CouncilRun:
         DeadlineReached: _deadline,
         GivenUp: _given_up,
         Retried: _retried,
+        Questioned: _questioned,
         UserAnswered: _answered,
         Interrupted: _interrupt,
     }

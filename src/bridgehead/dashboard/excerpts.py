@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from bridgehead.council.reporting.report import FindingEntry
 from bridgehead.council.scope.resolve import read_working
 
 AROUND: Final = 3
@@ -34,7 +34,7 @@ class Excerpts:
         self._project = project
         self._files: dict[str, list[str] | None] = {}
 
-    def of(self, finding: Mapping[str, Any]) -> Excerpt | None:
+    def of(self, finding: FindingEntry) -> Excerpt | None:
         """The lines around the finding's place; None when they are not there any more."""
         place = _place(finding)
         if place is None:
@@ -56,13 +56,13 @@ class Excerpts:
         return self._files[path]
 
 
-def _place(finding: Mapping[str, Any]) -> tuple[str, int, int] | None:
+def _place(finding: FindingEntry) -> tuple[str, int, int] | None:
     """Path and lines: the anchor, or the first line that is cited."""
-    anchor = finding.get("anchor")
+    anchor = finding.anchor
     if anchor:
         first, last = anchor["lines"]
         return str(anchor["path"]), int(first), int(last)
-    for reference in (finding.get("evidence_check") or {}).get("references") or ():
+    for reference in finding.evidence_check.get("references") or ():
         lines = reference.get("lines") or reference.get("cited")
         if lines:
             return str(reference["path"]), int(lines[0]), int(lines[1])

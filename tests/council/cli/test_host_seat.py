@@ -68,6 +68,15 @@ def test_the_host_answers_prompt_by_prompt_and_its_findings_are_in_the_report(or
     assert not (orders.project / ".agent-request.json").exists()
     assert orders.run("pending", "--json").json["items"] == []
 
+    found = done.json["single_source_findings"][0]["id"]
+    assert orders.run("council", "challenge", found, "is it bound elsewhere?").code == 42
+    note = {"finding_id": found, "outcome": "downgraded", "new_severity": "LOW", "response": "only numbers get there"}
+    answer(orders, json.dumps({"challenge_notes": [note]}))
+    challenged = orders.run("council", "resume", "--json")
+    assert challenged.code == 0, challenged.err
+    assert challenged.json["single_source_findings"][0]["severity"] == "LOW"
+    assert challenged.json["supersedes"] == done.json["report_files"]["markdown"]
+
 
 def test_resuming_without_an_answer_waits_for_the_same_request(orders: Machine) -> None:
     begin(orders)

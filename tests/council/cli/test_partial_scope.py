@@ -42,7 +42,7 @@ def test_findings_and_dismissals_of_other_files_survive_a_narrow_look(hall: Hall
     assert [one.reason for one in again.dismissed_findings] == ["the id is ours"]
     assert again.comparison.new == again.comparison.regressed == ()
     shown = council_report(hall.assembly, again.review_id).findings
-    assert {one.finding["title"]: one.dismissed is not None for one in shown} == {
+    assert {one.finding.title: one.dismissed is not None for one in shown} == {
         STORE["title"]: False,
         SHIPPING["title"]: True,
     }

@@ -71,8 +71,8 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
     assert [note.outcome for note in now.live.notes] == ["confirmed"]
     assert (now.calls * 1280, now.has_report) == (now.tokens, True)
     finding = told.findings[0]
-    events = [entry["event"] for entry in finding.history]
-    assert events[0] == "output" and "challenge" in events and events[-1] == "challenge_note"
+    steps = [step.step for step in finding.finding.record]
+    assert steps[0] == "claim" and "challenge" in steps and steps[-1] == "ruling"
     assert msgspec.json.encode([line, now, told])
 
     with pytest.raises(CriticalNotAccepted):
@@ -84,5 +84,5 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
     dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "known", accept_critical=True))
     again = hall.call(runtimes=("codex",)).council.review_id
     dismissed, *_ = council_report(hall.assembly, again).findings
-    assert dismissed.dismissed is not None and dismissed.dismissed["reason"] == "known"
+    assert dismissed.dismissed is not None and dismissed.dismissed.reason == "known"
     assert [one.id for one in list_councils(hall.assembly, limit=1).councils] == [again]

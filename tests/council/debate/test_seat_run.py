@@ -333,6 +333,26 @@ def test_an_unanswered_challenge_is_named_in_the_disputed_list() -> None:
     assert disputed.output in report_of(driver).outputs
 
 
+def test_the_argument_about_an_item_has_every_step_in_its_own_words() -> None:
+    answered = {
+        **ONE_HIGH,
+        (Step.CHALLENGE, "challenger"): challenge("C001", "is it reachable?"),
+        (Step.RESPONSE, "security"): response("C001", "confirmed", "every caller gets there"),
+        (Step.RULING, "challenger"): ruling("withdraw"),
+    }
+    (output,) = report_of(drive(script(answered))).outputs
+    assert isinstance(output.argument, tuple)
+    assert [(one["step"], one["by"], one["text"]) for one in output.argument] == [
+        ("challenge", "challenger", "is it reachable?"),
+        ("defence", "security", "every caller gets there"),
+        ("ruling", "challenger", "the doubt is taken back: so"),
+    ]
+    del answered[Step.RESPONSE, "security"], answered[Step.RULING, "challenger"]
+    (left_alone,) = report_of(drive(script(answered))).outputs
+    assert isinstance(left_alone.argument, tuple)
+    assert [one["step"] for one in left_alone.argument] == ["challenge", "unanswered"]
+
+
 def test_the_challenges_of_joined_items_are_told_oldest_first() -> None:
     def log(event: str, **fields: Any) -> None:
         return

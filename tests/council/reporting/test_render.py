@@ -12,8 +12,8 @@ import yaml
 
 from bridgehead.council.reporting.render.html import POLICY, Markup, element, render_html
 from bridgehead.council.reporting.render.markdown import escaped, fenced, render_markdown
-from bridgehead.council.reporting.render.sentences import challenged, visible
-from bridgehead.council.reporting.render.text import Screen, render_text
+from bridgehead.council.reporting.render.sentences import challenged, notes, visible
+from bridgehead.council.reporting.render.text import Screen, render_finding, render_text
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from council.support.driving import item, items
 from council.test_council import HERE, TWO, Council, Step, finds, halted, note, ready, skipped
@@ -38,7 +38,8 @@ def hostile_report(text: str) -> tuple[CouncilReport, list[Any]]:
 
     seats = {"claude": ready("claude"), "codex": ready("codex"), "gemini": skipped("gemini", text or "x")}
     council = Council(seats, says, task_fields={"scope": f"src {text}", "context_summary": text}).drive()
-    return council.report, [seat.report for seat in council.run._reports.values()]
+    reasoned = msgspec.structs.replace(council.report, domain_reasons={"security": text}, superseded_by=text)
+    return reasoned, [seat.report for seat in council.run._reports.values()]
 
 
 class Elements(HTMLParser):
@@ -70,7 +71,8 @@ def test_the_page_runs_nothing_and_fetches_nothing(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_the_terminal_gets_no_control_characters(text: str) -> None:
     report, _ = hostile_report(text)
-    shown = render_text(report)
+    opened = "".join(render_finding(entry, Screen()) for entry in report.everything())
+    shown = render_text(msgspec.structs.replace(report, superseded_by=text)) + opened
     assert not [character for character in shown if ord(character) < 32 and character != "\n"]
     assert "\u202e" not in shown
 
@@ -196,3 +198,24 @@ def test_what_failed_its_check_or_is_disputed_has_survived_nothing(
     challenges: int, disputed: bool, evidence: str, says: str
 ) -> None:
     assert challenged(challenges, disputed=disputed, evidence=evidence) == says
+
+
+@pytest.mark.parametrize(
+    ("warning", "sentence"),
+    [
+        (
+            "analyser_absent:static:shellcheck",
+            "nobody ran them on their kind of files: shellcheck; see bridgehead runtimes",
+        ),
+        ("analyser_failed:static:ruff", "what it would have found is missing: ruff"),
+        ("static_truncated:static:12", "more than the report lists; left out, the lightest: 12"),
+        ("untrusted_domains_ignored", "bridgehead config trust .bridgehead/domains.toml"),
+    ],
+)
+def test_what_was_not_seen_is_told_in_plain_sentences(warning: str, sentence: str) -> None:
+    assert sentence in next(notes([warning]))
+
+
+def test_an_unanswered_challenge_is_not_survived() -> None:
+    assert challenged(2, 1, disputed=False, evidence="passed") == "2 challenges, 1 of them unanswered"
+    assert challenged(2, 1, disputed=True, evidence="passed") == "disputed after 2 challenges, 1 of them unanswered"

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import jsonschema
+import msgspec
 import pytest
 
 from bridgehead.contract.words import OutputType, Severity
@@ -73,6 +74,23 @@ def test_a_councils_report_is_valid_sarif_with_its_dismissals_as_suppressions() 
     (result,) = valid(sarif_of(report).log)["runs"][0]["results"]
     assert result["suppressions"][0]["justification"] == "checked"
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 4
+
+
+def test_findings_on_untouched_lines_are_results_that_nobody_has_to_act_on() -> None:
+    report = Council(TWO, finds("SQL injection")).drive().report
+    (entry,) = report.findings()
+    apart = msgspec.structs.replace(report, multi_source_confirmed=(), untouched_findings=(entry,))
+    (result,) = valid(sarif_of(apart).log)["runs"][0]["results"]
+    assert "did not touch" in result["suppressions"][0]["justification"]
+
+
+def test_a_rule_says_in_words_what_it_is_about_and_what_to_do() -> None:
+    gap = finding(2, domains=("made up",), type=OutputType.COMPLIANCE_GAP)
+    rules = valid(to_sarif([finding(1), gap], RUN).log)["runs"][0]["tool"]["driver"]["rules"]
+    titles = [rule["shortDescription"]["text"] for rule in rules]
+    assert titles == ["Made up: requirement that is not met", "Security: problem"]
+    assert "Security Auditor" in rules[1]["help"]["text"] and "council challenge" in rules[1]["help"]["text"]
+    assert rules[1]["name"] == "SecurityFinding"
 
 
 def test_the_published_schema_accepts_what_we_write_and_nothing_else() -> None:

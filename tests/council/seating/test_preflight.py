@@ -463,3 +463,14 @@ def test_who_has_no_tools_makes_no_implementation(machine: StandIn, stand_in: St
     assert refused(check("codex", loose, task=making)).reason == "cli_error: codex cannot change files here"
     assert seated(check("codex", loose)).seat.reads_files is False
     assert seated(check("codex", machine({"codex": stand_in("codex")}), task=making))
+
+
+def test_the_deadline_of_a_seat_counts_the_steps_it_really_has(machine: StandIn, stand_in: StandIn) -> None:
+    here = machine({"codex": stand_in("codex")})
+    usual = seated(check("codex", here)).seat
+    debating = seated(check("codex", here, wishes=Wishes(debates=True))).seat
+    narrow = seated(check("codex", here, wishes=Wishes(max_concurrency=2))).seat
+
+    assert usual.deadline_seconds == usual.timeout_seconds * (1 + 3 + 1), "a reminder is a step, too"
+    assert debating.deadline_seconds == usual.timeout_seconds * (1 + 3 + 1), "three rounds of messages, last positions"
+    assert narrow.deadline_seconds == 3 * usual.deadline_seconds, "five agents, two at a time"

@@ -194,10 +194,21 @@ def test_a_finding_opens_to_its_code_its_history_and_its_earlier_self(held: Open
     marked = re.findall(r'<li value="(\d+)" class="marked-line">', text)
     assert "7" in marked
     assert "SELECT * FROM orders WHERE id = &#34; + order_id" in text
-    assert "challenged by challenger: Is order_id ever foreign?" in text
-    assert "confirmed by another model · confirmed by another runtime · quoted text found" in text
+    assert "challenge by claude, challenger, round 2</span><span>Is order_id ever &lt;b&gt;foreign&lt;/b&gt;?" in text
+    assert "defence by claude, security, round 2</span><span>it comes from the request" in text
+    assert "claude, codex · confirmed by static analysis · survived 2 challenges" in text
     assert 'href="/councils/earlier#MMC001"' in text
     assert "Password is logged" in text
+
+
+def test_what_nobody_answered_and_what_the_change_did_not_touch_is_told(web: OpenDashboard) -> None:
+    apart = [findings()[1] | {"id": "SS009", "title": "Old and untouched"}]
+    hold_council(web.store, web.project, untouched_findings=apart)
+    text = page(web, "/councils/paafrm")
+    assert "disputed after 1 challenge, 1 of them unanswered" in text
+    assert shown_findings(page(web, "/councils/paafrm?state=unanswered")) == ["D001"]
+    assert shown_findings(page(web, "/councils/paafrm?state=untouched+lines")) == ["SS009"]
+    assert shown_findings(text)[-1] == "SS009", "after everything that counts"
 
 
 def test_a_finding_is_dismissed_with_a_reason_and_the_page_knows(web: OpenDashboard) -> None:

@@ -59,6 +59,10 @@ def finding(finding_id: str, title: str, severity: str, **fields: Any) -> dict[s
     }
 
 
+def step(kind: str, by: str, text: str) -> dict[str, Any]:
+    return {"step": kind, "by": by, "text": text, "round": 2}
+
+
 def findings() -> list[dict[str, Any]]:
     both = [{"bridge": "claude", "finding_id": "C001"}, {"bridge": "codex", "finding_id": "X001"}]
     return [
@@ -73,6 +77,11 @@ def findings() -> list[dict[str, Any]]:
             confirmation={"model": True, "runtime": True, "evidence": True},
             challenges=2,
             state="persistent",
+            record=[
+                {"step": "claim", "by": "claude, Security Auditor", "text": "CRITICAL: Order id reaches the SQL text"},
+                step("challenge", "claude, challenger", "Is order_id ever <b>foreign</b>?"),
+                step("defence", "claude, security", "it comes from the request"),
+            ],
         ),
         finding(
             "SS001",
@@ -95,6 +104,7 @@ def findings() -> list[dict[str, Any]]:
                 {"bridge": "claude", "severity": "LOW", "position": "callers are expected to check"},
             ],
             challenges=1,
+            unanswered=1,
             anchor={"path": "src/orders.py", "lines": [8, 8]},
         ),
         finding("SS002", "No type for the result", "LOW", domains=["api"], source_bridge="static",

@@ -18,16 +18,16 @@ from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
 from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, make_run, run_inputs, seat_reports
-from bridgehead.assembly.council.opening import Opened, open_council
+from bridgehead.assembly.council.opening import Opened, open_council, write_context
 from bridgehead.assembly.council.refusals import last_refusals
-from bridgehead.assembly.council.reports import write_context
+from bridgehead.assembly.council.reports import Reports
 from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience, CouncilProcess, Finished
 from bridgehead.assembly.council.seats import Workplace, forget_probes, local_seats, make_machine, rig_threads
 from bridgehead.contract.record_words import RunState
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Status, TaskType
-from bridgehead.council.calls import GivenUp, Retried, Seat
+from bridgehead.council.calls import GivenUp, Questioned, Retried, Seat
 from bridgehead.council.reporting.gate import Gate
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.running.dry_run import DryRun, plan_calls
@@ -124,15 +124,28 @@ class Councils:
                     wishes += [GivenUp(seat=seat, at=now) for seat in council.seats]
                 return process.conduct(audience, wishes)
 
+    def challenge(
+        self, reference: str | None, finding_id: str, text: str, audience: Audience, *, gate: Gate | None = None
+    ) -> Finished:
+        """Put one more question about one finding to its seat and the others; the report is superseded."""
+        stored = Reports(self.assembly, self.clock).find(reference)
+        finding = stored.askable(finding_id)
+        if not text.strip():
+            raise UserError("the question is empty", hint=f"say what you doubt about {finding.id}")
+        review_id, kept = stored.review_id, CouncilJournal(self.assembly.places.project, self.clock)
+        with closing(kept) as journal, hold_council(self.assembly, review_id):
+            council = journal.council(review_id)
+            if council is None:
+                raise NothingToResume(review_id)
+            refuse_gate(council, gate)
+            process, _ = self._take_up(council, journal, ())
+            asked = Questioned(finding_id=finding.id, text=text.strip(), at=iso_ms(self.clock.now()))
+            return process.conduct(audience, [asked])
+
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
         """Every call that would be made now; nothing is called and nothing written."""
         opened = open_council(
-            self.assembly,
-            request,
-            machine=self.machine,
-            clock=self.clock,
-            is_taken=self._is_recorded,
-            ask=audience.ask,
+            self.assembly, request, machine=self.machine, clock=self.clock, is_taken=self._is_recorded, ask=audience.ask
         )
         return planned_calls(self.assembly, opened, self.machine, self.clock)
 
@@ -238,8 +251,7 @@ def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterabl
     for seat in wanted:
         if seat not in council.seats:
             raise NotFound(
-                f"{seat!r} has no seat in council {council.review_id}",
-                hint=f"seats: {', '.join(council.seats)}",
+                f"{seat!r} has no seat in council {council.review_id}", hint=f"seats: {', '.join(council.seats)}"
             )
         if seat not in status:
             raise UserError(

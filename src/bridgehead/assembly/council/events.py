@@ -121,9 +121,7 @@ class CouncilRecord:
     def answered_retry(self, calls: StoredCalls) -> list[str]:
         """Seats of this council whose last halt was answered with `retry`, which has not been done yet."""
         where = PendingFilter(
-            states=(PendingState.ANSWERED,),
-            kinds=(PendingKind.HALTED_RUNTIME,),
-            run_id=self._council.review_id,
+            states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), run_id=self._council.review_id
         )
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,12 +16,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.journal import StoredCouncil, StoredScope
+from bridgehead.assembly.council.journal import DOMAINS_FILE, StoredCouncil, StoredScope, registry_with
 from bridgehead.config.files import parse_toml
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import current_name
 from bridgehead.council.request.settings import Settings, load_settings, without_untrusted
-from bridgehead.council.scope.git import GitFailed, repository_at
+from bridgehead.council.scope.git import Git, GitFailed, repository_at
 from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import MOST_TEXT_BYTES, Scope
 from bridgehead.errors import BridgeheadError, ConfigError, FileError, LockTimeout, UserError
@@ -33,8 +34,14 @@ SEATS_FILE: Final = ".bridge-settings.json"
 DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
 IGNORE_FILE: Final = ".bridgehead/.gitignore"
 BASELINE_FILE: Final = ".bridgehead/baseline.toml"
-IGNORE_RULES: Final = "*\n!dismissals.toml\n!baseline.toml\n"
-_OLD_IGNORE_RULES: Final = "*\n!dismissals.toml\n"
+IGNORE_RULES: Final = "*\n!dismissals.toml\n!baseline.toml\n!domains.toml\n!review.md\n"
+_OLD_IGNORE_RULES: Final = ("*\n!dismissals.toml\n", "*\n!dismissals.toml\n!baseline.toml\n")
+RULES_FILE: Final = ".bridgehead/review.md"
+RULES_SECTION: Final = re.compile(
+    r"^(#+)[ \t]*(?:code[ \t]+)?review[ \t]+(?:guidelines|rules)\b[^\n]*\n(.*?)(?=^(?!\1#)#{1,6}[ \t]|\Z)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+MOST_RULES: Final = 20_000
 MOST_BYTES: Final = 1 << 20
 MOST_HISTORY_BYTES: Final = 64 << 20
 Tables = tuple[dict[str, Any], ...]
@@ -66,8 +73,7 @@ class SeatsFile(NamedTuple):
         """A file that cannot be understood is not written over."""
         if self.document() is None:
             raise ConfigError(
-                f"{SEATS_FILE} is no JSON object, so it was not written again",
-                hint="correct it, or remove it",
+                f"{SEATS_FILE} is no JSON object, so it was not written again", hint="correct it, or remove it"
             )
 
 
@@ -160,14 +166,51 @@ def dismissals_at(project: Path, environment: Any, commit: str | None) -> Tables
     git = repository_at(project, environment)
     if git is None or commit is None:
         return ()
-    found: list[dict[str, Any]] = []
-    for name in (DISMISSALS_FILE, BASELINE_FILE):
-        try:
-            content = git.run("cat-file", "blob", f"{commit}:./{name}")
-        except GitFailed:
-            continue
-        found += parse_dismissals(content, f"{name} of {commit[:12]}")
-    return tuple(found)
+    contents = {name: _content_at(git, commit, name) for name in (DISMISSALS_FILE, BASELINE_FILE)}
+    named = {name: parse_dismissals(one, f"{name} of {commit[:12]}") for name, one in contents.items() if one}
+    return tuple(entry for entries in named.values() for entry in entries)
+
+
+def _content_at(git: Git, commit: str, name: str) -> bytes | None:
+    try:
+        return git.run("cat-file", "blob", f"{commit}:./{name}")
+    except GitFailed:
+        return None
+
+
+def read_rules_section(text: str) -> str:
+    """What stands under "Review guidelines" or "Review rules", down to the next heading of that weight."""
+    return "\n".join(one[2] for one in RULES_SECTION.finditer(text))
+
+
+def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
+    """The project's rules for reviews as `commit` has them, and where they stand; never those of a change."""
+    project = assembly.places.project
+    git = repository_at(project, assembly.environ)
+    told: dict[str, str] = {}
+    for name in (RULES_FILE, "AGENTS.md", "CLAUDE.md"):
+        if git is None:
+            content = read_bounded(project / name, MOST_BYTES, root=project) if (project / name).is_file() else None
+        else:
+            content = _content_at(git, commit, name) if commit else None
+        text = (content or b"")[:MOST_BYTES].decode("utf-8", "replace")
+        told[name] = text if name == RULES_FILE else read_rules_section(text)
+    found = {name: text.strip() for name, text in told.items() if text.strip()}
+    at = f" of {commit[:12]}" if commit and git else ""
+    return "\n\n".join(found.values())[:MOST_RULES], ", ".join(found) + at
+
+
+def read_own_domains(assembly: Assembly) -> tuple[str | None, tuple[str, ...]]:
+    """The project's own domains as they are written, and what to warn of; a file nobody trusts counts for nothing."""
+    path = assembly.places.project / DOMAINS_FILE
+    if not path.exists():
+        return None, ()
+    content = read_bounded(path, MOST_BYTES, root=assembly.places.project)
+    if not assembly.trusted_files.holds(path, content):
+        return None, ("untrusted_domains_ignored",)
+    text = content.decode("utf-8", "replace")
+    registry_with(text)  # a file that cannot be understood is refused before anything begins
+    return text, ()
 
 
 def parse_dismissals(content: bytes, name: str) -> Tables:
@@ -214,7 +257,7 @@ def _open_folder(project: Path) -> None:
     """Our folder in the project, of which git sees only what is meant to be committed."""
     rules = project / IGNORE_FILE
     make_dir(rules.parent, root=project)
-    if not rules.exists() or read_bounded(rules, MOST_BYTES, root=project).decode() == _OLD_IGNORE_RULES:
+    if not rules.exists() or read_bounded(rules, MOST_BYTES, root=project).decode() in _OLD_IGNORE_RULES:
         write_atomic(rules, IGNORE_RULES, root=project)
 
 

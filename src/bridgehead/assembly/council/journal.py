@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.assembly.council.request import CouncilRequest
+from bridgehead.config.files import parse_toml
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import TaskType
 from bridgehead.council.calls import Call, Input, Interrupted, Retried, SeatReported, UserAnswered
 from bridgehead.council.council import CouncilRun
-from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
-from bridgehead.council.request.domains import load_registry
-from bridgehead.council.request.plan import CouncilPlan, Dismissals
+from bridgehead.council.request.domains import Registry, load_registry, with_own_domains
+from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.scope.material import scope_material
 from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines, touched_lines
 from bridgehead.council.scope.withheld import LeftOut
@@ -33,6 +32,7 @@ from bridgehead.host.clock import Clock, iso_ms
 NAME: Final = "council"
 VERSION: Final = "1"
 JOURNAL_FILE: Final = "councils.db"
+DOMAINS_FILE: Final = ".bridgehead/domains.toml"
 _INPUT: Final = "input"
 _STARTED: Final = "started"
 _inputs: Final = msgspec.json.Decoder(Input)
@@ -51,13 +51,17 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     settings_text: str | None = None
     settings_trusted: bool = False
     withdrawal_guard: bool = True
+    domains_text: str | None = None
+    """The project's own domains, where they are trusted."""
     discovery: dict[str, Any] = {}
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> StoredCouncil:
         """A council from its stored form."""
-        request = {**stored["request"], "options": stored["request"]}
-        return msgspec.convert({**stored, "request": request}, _StoredForm).council()
+        options = stored["request"]
+        dismissals = {"tables": stored["dismissals"], "base": stored["base_dismissals"]}
+        plan = {**stored, "seats": stored["bridges"], "options": options, "dismissals": dismissals}
+        return msgspec.convert({**stored, "request": {**options, "options": options}, "plan": plan}, cls)
 
     def stored(self) -> dict[str, Any]:
         """As it is written down: the options stand among the fields of the request, the plan among the others."""
@@ -90,60 +94,6 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         return f"{self.request.verb} of {self.task.scope_text}"
-
-
-class _StoredForm(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a stored council as they lie in the journal."""
-
-    request: CouncilRequest
-    task: BridgeInput
-    bridges: tuple[str, ...]
-    route: str
-    today: dt.date
-    secret: bytes
-    started_at: str
-    scope_request: ScopeRequest
-    scope_fingerprint: str
-    settings_text: str | None = None
-    settings_trusted: bool = False
-    coordinator: str | None = None
-    withdrawal_guard: bool = True
-    dismissals: tuple[dict[str, Any], ...] = ()
-    base_dismissals: tuple[dict[str, Any], ...] | None = None
-    records: tuple[FindingRecord, ...] = ()
-    previous_review_id: str | None = None
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    everybody: bool = False
-    discovery: dict[str, Any] = {}
-
-    def council(self) -> StoredCouncil:
-        plan = CouncilPlan(
-            task=self.task,
-            seats=self.bridges,
-            today=self.today,
-            route=self.route,
-            options=self.request.options,
-            coordinator=self.coordinator,
-            dismissals=Dismissals(self.dismissals, self.base_dismissals),
-            records=self.records,
-            previous_review_id=self.previous_review_id,
-            notes=self.notes,
-            warnings=self.warnings,
-            everybody=self.everybody,
-        )
-        return StoredCouncil(
-            request=self.request,
-            plan=plan,
-            secret=self.secret,
-            started_at=self.started_at,
-            scope_request=self.scope_request,
-            scope_fingerprint=self.scope_fingerprint,
-            settings_text=self.settings_text,
-            settings_trusted=self.settings_trusted,
-            withdrawal_guard=self.withdrawal_guard,
-            discovery=self.discovery,
-        )
 
 
 class StoredScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,13 +151,20 @@ def seat_reports(run: CouncilRun, inputs: Sequence[Input]) -> list[BridgeReport]
     return [last[seat] for seat in run.plan.seats if seat in last]
 
 
+def registry_with(own: str | None) -> Registry:
+    """The domains that are known, with those of the project's file."""
+    if own is None:
+        return load_registry()
+    return with_own_domains(load_registry(), parse_toml(own.encode(), DOMAINS_FILE).get("domain", []), DOMAINS_FILE)
+
+
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
     """What the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
     # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
     hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)
     return RunInputs(
-        registry=load_registry(),
+        registry=registry_with(council.domains_text),
         secret=council.secret,
         # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
         tree=None

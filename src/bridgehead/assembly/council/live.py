@@ -163,9 +163,7 @@ def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCo
             return msgspec.structs.replace(picture, joined=(*picture.joined, found))
         case "challenge_note":
             note = LiveNote(
-                finding_id=str(line["finding_id"]),
-                challenge=str(line["challenge"]),
-                outcome=str(line["outcome"]),
+                finding_id=str(line["finding_id"]), challenge=str(line["challenge"]), outcome=str(line["outcome"])
             )
             return msgspec.structs.replace(picture, notes=(*picture.notes, note))
         case "stage_a":

@@ -5,12 +5,14 @@ Everything that can be refused is refused here, before anything is written or ca
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -20,40 +22,42 @@ from bridgehead.assembly.council.files import (
     dismissals_at,
     read_dismissals,
     read_history,
+    read_own_domains,
     read_seats_file,
     records_in_scope,
+    review_rules,
 )
-from bridgehead.assembly.council.journal import StoredCouncil
+from bridgehead.assembly.council.journal import StoredCouncil, registry_with
 from bridgehead.assembly.council.request import ASK, CouncilRequest, refuse_contradictions
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
 from bridgehead.contract.words import Mode, TaskType
 from bridgehead.council.findings.references import find_references
-from bridgehead.council.request.clarify import (
-    Clarifier,
-    ClarifyingQuestion,
-    Request,
-    ScopeClarification,
-    read_context,
-)
-from bridgehead.council.request.domains import load_registry
+from bridgehead.council.request.clarify import Clarifier, ClarifyingQuestion, Request, ScopeClarification, read_context
+from bridgehead.council.request.domains import Code
 from bridgehead.council.request.plan import (
     DEBATE_PROTOCOL,
     DEEP_COUNCIL,
     CouncilOptions,
     CouncilPlan,
     Dismissals,
+    is_judged,
     route_request,
 )
 from bridgehead.council.request.settings import Settings, seats_by_default
+from bridgehead.council.running.artifacts import FOLDER
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.runtimes.static.weighing import place_of
 from bridgehead.council.scope.git import repository_at
 from bridgehead.council.scope.resolve import resolve_scope
-from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest
+from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, changed_lines
 from bridgehead.council.seating.preflight import discovery_manifest, executor_type, host_bridge
 from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.directories import make_dir
+from bridgehead.host.files import write_atomic
 
+_CLARIFIED: Final = "artifact intent domains constraints confidence questions_asked assumptions".split()
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 6
 FIRST_AVAILABLE: Final = ("claude", "codex", "gemini", "opencode", "openai")
@@ -103,9 +107,10 @@ def open_council(
     """Settle everything about a council; `ask` puts the questions of §16 to the user, None asks nobody."""
     _refuse_early(request, is_taken)
     now = clock.now()
-    opening = _Opening(assembly, request)
+    domains_text, domain_warnings = read_own_domains(assembly)
+    opening = _Opening(assembly, request, domains_text)
     settled = opening.clarify(ask)
-    scope_request = opening.scope_request(settled)
+    scope_request = opening.scope_request(settled.artifact)
     scope = opening.resolved(scope_request)
     seats = read_seats_file(assembly)
     settings = seats.settings(now)
@@ -116,12 +121,13 @@ def open_council(
     request = msgspec.structs.replace(request, options=options)
     routed = route_request(
         " ".join([request.task, *request.scope.paths]),
-        domains=len(settled.domains),
+        domains=settled.spoken,
         explicit_route=request.meaning.route,
         explicit_intensity=options.intensity,
     )
     by_words = routed.route == DEBATE_PROTOCOL and request.meaning.route is None
     task_type, mode = _kind_of_task(request, settled)
+    rules, rules_from = review_rules(assembly, scope.base_commit or scope.commit)
     task = BridgeInput(
         session_id=request.review_id or _new_id(is_taken),
         scope=scope.described,
@@ -135,6 +141,7 @@ def open_council(
         files=scope.files,
         loc=scope.loc,
         requirements=request.requirements,
+        review_rules=rules,
     )
     history = read_history(assembly)
     plan = CouncilPlan(
@@ -148,12 +155,18 @@ def open_council(
         dismissals=_dismissals(assembly, request, machine, scope),
         records=records_in_scope(history, scope, assembly.places.project),
         previous_review_id=history.review_id,
-        notes=(*(f"assumed: {one}" for one in settled.assumptions), *scope.notes),
-        warnings=_warnings(
-            settings,
-            scope,
-            rewritten=options.rewrites_settings,
-            makes=task_type is TaskType.IMPLEMENTATION,
+        notes=(
+            *(f"assumed: {one}" for one in settled.assumptions),
+            *([f"not seated, --add-domain seats them: {', '.join(settled.deferred)}"] if settled.deferred else []),
+            *([f"review rules of the project, in every prompt: {rules_from}"] if rules else []),
+            *scope.notes,
+        ),
+        domain_reasons=settled.domain_reasons,
+        warnings=(
+            *domain_warnings,
+            *_warnings(
+                settings, scope, rewritten=options.rewrites_settings, makes=task_type is TaskType.IMPLEMENTATION
+            ),
         ),
     )
     council = StoredCouncil(
@@ -166,6 +179,7 @@ def open_council(
         settings_text=seats.text,
         settings_trusted=seats.trusted,
         withdrawal_guard=settings.withdrawal_guard,
+        domains_text=domains_text,
         discovery=discovery_manifest(machine, None, executor),
     )
     return Opened(council, scope, settled, seats)
@@ -183,8 +197,10 @@ def _refuse_early(request: CouncilRequest, is_taken: Callable[[str], bool]) -> N
 class _Opening:
     """What the request is about."""
 
-    def __init__(self, assembly: Assembly, request: CouncilRequest) -> None:
+    def __init__(self, assembly: Assembly, request: CouncilRequest, own_domains: str | None) -> None:
         self._assembly = assembly
+        self._registry = registry_with(own_domains)
+        self._resolved: dict[ScopeRequest, Scope] = {}
         self._request = request
         self._project = assembly.places.project
         self._given = self._named_in_words() if request.verb == ASK else request.scope
@@ -193,28 +209,45 @@ class _Opening:
         """Ask at most three questions about what is open, or nobody; the rest is assumed."""
         scope = self.resolved(self._given) if self._given.kinds else None
         request = self._request
+        verb = request.meaning
         context = read_context(
             Request(
                 text=request.task,
                 paths=tuple(scope.texts)[:MOST_NAMES] if scope else (),
                 has_diff=scope is not None and scope.diff is not None,
+                code=self._code(scope),
+                is_judged=is_judged(request.task_type or verb.task_type, verb.mode),
                 explicit_domains=request.domains,
+                added_domains=request.add_domains,
+                never_domains=self._assembly.settings.texts("council.never_domains"),
                 explicit_intent=None if request.verb == ASK else request.verb,
                 scope_given=scope is not None,
             ),
-            load_registry(),
+            self._registry,
         )
-        clarifier = Clarifier(context, load_registry(), has_changes=self._has_changes())
+        clarifier = Clarifier(context, self._registry, has_changes=self._has_changes())
         while ask is not None and (question := clarifier.question()) is not None:
             clarifier.answered(ask(question))
         return clarifier.result()
 
-    def scope_request(self, settled: ScopeClarification) -> ScopeRequest:
+    def _code(self, scope: Scope | None) -> Code:
+        """What the files are, of a scope that nobody named as well."""
+        if scope is None:
+            with suppress(EmptyScope):
+                scope = self.resolved(self.scope_request(None))
+        if scope is None:
+            return Code()
+        places = {path: place_of(path, text) for path, text in scope.texts.items()}
+        run = {path: text for path, text in scope.texts.items() if places[path] is None}
+        changed = None if scope.diff is None else changed_lines(scope.diff)
+        return Code(run, changed, tests=list(places.values()).count("tests"))
+
+    def scope_request(self, artifact: str | None) -> ScopeRequest:
         """The scope that was named, else what was answered, else the changed files, else everything."""
         if self._given.kinds:
             return self._given
-        if settled.artifact is not None and (self._assembly.cwd / settled.artifact).exists():
-            return ScopeRequest(paths=(settled.artifact,))
+        if artifact is not None and (self._assembly.cwd / artifact).exists():
+            return ScopeRequest(paths=(artifact,))
         changes = ScopeRequest(diff_base="HEAD")
         if self._has_changes():
             with suppress(EmptyScope):  # what changed is nothing that may be looked at
@@ -231,14 +264,16 @@ class _Opening:
         return replace(wanted, paths=paths)
 
     def resolved(self, wanted: ScopeRequest) -> Scope:
-        return resolve_scope(
-            wanted,
-            project=self._project,
-            cwd=self._assembly.cwd,
-            environment=self._assembly.environ,
-            allow_words=self._request.meaning.takes_words,
-            no_secrets=self._assembly.settings.texts("council.no_secrets"),
-        )
+        if wanted not in self._resolved:
+            self._resolved[wanted] = resolve_scope(
+                wanted,
+                project=self._project,
+                cwd=self._assembly.cwd,
+                environment=self._assembly.environ,
+                allow_words=self._request.meaning.takes_words,
+                no_secrets=self._assembly.settings.texts("council.no_secrets"),
+            )
+        return self._resolved[wanted]
 
     def _named_in_words(self) -> ScopeRequest:
         """Files and directories that a free request mentions."""
@@ -327,3 +362,51 @@ def _new_id(is_taken: Callable[[str], bool]) -> str:
         if not is_taken(drawn):
             return drawn
     raise RuntimeError("no free review id was drawn")
+
+
+def write_context(project: Path, opened: Opened, clock: Clock) -> None:
+    """What was understood of the request, for people and for programs (council §16)."""
+    folder = project / FOLDER / "context"
+    make_dir(folder, root=project)
+    ignore = project / FOLDER / ".gitignore"
+    if not ignore.exists():
+        write_atomic(ignore, "*\n", root=project)
+    document = _context(opened)
+    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    clarified = document.pop("scope_clarification")
+    lines = [f"- {name}: {_as_text(value)}" for name, value in (document | clarified).items()]
+    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
+    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
+
+
+def _free_stem(folder: Path, name: str) -> str:
+    """A name no earlier council has used; seconds collide (K36)."""
+    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
+    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
+
+
+def _context(opened: Opened) -> dict[str, Any]:
+    task, settled = opened.council.task, opened.settled
+    return {
+        "review_id": task.session_id,
+        "request": task.task_description,
+        "scope": list(opened.scope.described),
+        "files": opened.scope.files,
+        "lines": opened.scope.loc,
+        "left_out": [f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"],
+        "task_type": task.task_type.value,
+        "domains": list(task.domains),
+        "intensity": task.intensity.value,
+        "route": opened.council.plan.route,
+        "domain_reasons": dict(settled.domain_reasons),
+        "scope_clarification": {name: getattr(settled, name) for name in _CLARIFIED},
+    }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, dict):
+        value = [f"{name} ({why})" for name, why in value.items()]
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

@@ -14,10 +14,7 @@ from bridgehead.host.clock import parse_iso
 
 RECENT_REFUSALS: Final = 200
 # How long a refusal counts before the runtime is asked again. A login is looked at each time; that costs no call.
-BELIEVED: Final[dict[str, timedelta]] = {
-    ErrorClass.QUOTA: timedelta(hours=1),
-    ErrorClass.RETIRED: timedelta(days=7),
-}
+BELIEVED: Final[dict[str, timedelta]] = {ErrorClass.QUOTA: timedelta(hours=1), ErrorClass.RETIRED: timedelta(days=7)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ import msgspec
 from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.council.files import BASELINE_FILE, append_dismissal, read_baseline, write_baseline
 from bridgehead.assembly.council.journal import StoredCouncil
-from bridgehead.assembly.council.opening import Opened
 from bridgehead.contract.record_words import Part
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Severity, Verdict
@@ -31,15 +30,18 @@ from bridgehead.council.reporting.render.html import render_html
 from bridgehead.council.reporting.render.markdown import render_markdown
 from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import (
+    STATIC,
     AbortedReport,
     CouncilReport,
+    FindingClass,
     FindingEntry,
     anchor_of,
     council_report_from_json,
 )
 from bridgehead.council.reporting.sarif import sarif_of
 from bridgehead.council.request.plan import DEBATE_PROTOCOL
-from bridgehead.council.running.artifacts import COUNCIL, DEBATE, FOLDER, OutputFolder
+from bridgehead.council.running.artifacts import COUNCIL, DEBATE, OutputFolder
+from bridgehead.council.runtimes.rig import RIG_MARK
 from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.council.scope.resolve import Change, read_working
 from bridgehead.council.scope.scope import text_digest
@@ -47,7 +49,6 @@ from bridgehead.council.scope.working_copies import Implementation
 from bridgehead.errors import FileError, NotFound, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import Clock, SystemClock
-from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
 MOST_REPORT_BYTES: Final = 256 << 20
@@ -142,6 +143,23 @@ class StoredReport:
             return json.dumps(sarif_of(self.report).log, ensure_ascii=False, indent=1)
         name = self.files.html if form == "html" else self.files.markdown
         return read_bounded(self.project / name, MOST_REPORT_BYTES, root=self.project).decode()
+
+    def finding(self, finding_id: str) -> FindingEntry:
+        return _finding(self.report, finding_id)
+
+    def askable(self, finding_id: str) -> FindingEntry:
+        """A finding about which somebody can be asked."""
+        finding = self.finding(finding_id)
+        if finding.cls is FindingClass.WITHDRAWN:
+            why = f"bridgehead council show {self.review_id} {finding.id}"
+            raise UserError(f"{finding.id} was withdrawn, so there is nothing to challenge", hint=f"{why} says why")
+        seats = () if isinstance(self.report, AbortedReport) else self.report.bridges_available
+        if all(seat == STATIC or seat.startswith(RIG_MARK) for seat in seats):
+            raise UserError(
+                f"no seat of council {self.review_id} can be asked: {', '.join(seats)} answers no questions",
+                hint="hold a council in which a model sits; bridgehead runtimes says who can",
+            )
+        return finding
 
     def gate_verdict(self) -> tuple[Verdict, str]:
         """What a gate judges."""
@@ -241,18 +259,16 @@ class Reports:
         stored = self.find(reference)
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
-        finding = _finding(stored.report, request.finding_id)
+        finding = stored.finding(request.finding_id)
+        if finding.cls is FindingClass.WITHDRAWN:
+            raise UserError(f"{finding.id} was withdrawn, so there is nothing to dismiss")
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
             raise CriticalNotAccepted(finding.id)
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
         facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
         append_event(
-            self._assembly.project,
-            "council.dismissed",
-            facts,
-            run_id=stored.review_id,
-            assembly=self._assembly,
+            self._assembly.project, "council.dismissed", facts, run_id=stored.review_id, assembly=self._assembly
         )
         plain = {key: str(value) if isinstance(value, dt.date) else value for key, value in entry.items()}
         return DismissedNow(plain, ".bridgehead/dismissals.toml")
@@ -369,12 +385,12 @@ def _by_title(entry: Mapping[str, Any]) -> tuple[str, str]:
     return str(entry["title"]), str(entry["fingerprint"])
 
 
-def _finding(report: CouncilReport, finding_id: str) -> FindingEntry:
+def _finding(report: CouncilReport | AbortedReport, finding_id: str) -> FindingEntry:
     wanted = finding_id.upper()
-    everything = [*report.findings(), *report.untouched_findings]
-    found: Sequence[FindingEntry] = [one for one in everything if one.id.upper() == wanted]
+    everything = [] if isinstance(report, AbortedReport) else list(report.everything())
+    found = [one for one in everything if wanted in (one.id.upper(), (one.was or "").upper())]
     if not found:
-        known = ", ".join(one.id for one in report.findings()) or "none"
+        known = ", ".join(one.id for one in everything) or "none"
         raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
     return found[0]
 
@@ -397,12 +413,8 @@ def write_report(
     made: Implementation | None,
 ) -> Written:
     """Write the report in all its forms; an implementation's patch lies beside them."""
-    written = outputs.write_council(
-        markdown=render_markdown(report, context_summary=council.task.context_summary),
-        document=msgspec.to_builtins(report),
-        html=render_html(report, seats),
-        kind=DEBATE if council.plan.route == DEBATE_PROTOCOL else COUNCIL,
-    )
+    kind = DEBATE if council.plan.route == DEBATE_PROTOCOL else COUNCIL
+    written = outputs.write_council(kind=kind, **_forms(report, seats, council))
     patch = None
     if made is not None and made.files:
         patch = written.json.removesuffix(".json") + ".patch"
@@ -417,54 +429,29 @@ def write_report(
     )
 
 
-def write_context(project: Path, opened: Opened, clock: Clock) -> None:
-    """What was understood of the request, for people and for programs (council §16)."""
-    folder = project / FOLDER / "context"
-    make_dir(folder, root=project)
-    ignore = project / FOLDER / ".gitignore"
-    if not ignore.exists():
-        write_atomic(ignore, "*\n", root=project)
-    document = _context(opened)
-    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    clarified = document.pop("scope_clarification")
-    lines = [f"- {name}: {_as_text(value)}" for name, value in (document | clarified).items()]
-    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
-    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
+def mark_superseded(
+    project: Path,
+    outputs: OutputFolder,
+    old: Written,
+    new: Written,
+    seats: Sequence[BridgeReport],
+    council: StoredCouncil,
+) -> None:
+    """The old report says which one took its place; one that was edited or is gone is left alone."""
+    with suppress(FileError):
+        if old.sha256 is None or _digest(project, old.json) != old.sha256:
+            return
+        report = council_report_from_json(read_bounded(project / old.json, MOST_REPORT_BYTES, root=project))
+        if isinstance(report, CouncilReport):
+            report = msgspec.structs.replace(report, superseded_by=new.markdown)
+            outputs.write_again(old.json.removesuffix(".json"), **_forms(report, seats, council))
 
 
-def _free_stem(folder: Path, name: str) -> str:
-    """A name no earlier council has used; seconds collide (K36)."""
-    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
-    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
-
-
-def _context(opened: Opened) -> dict[str, Any]:
-    task, settled = opened.council.task, opened.settled
+def _forms(
+    report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport], council: StoredCouncil
+) -> dict[str, Any]:
     return {
-        "review_id": task.session_id,
-        "request": task.task_description,
-        "scope": list(opened.scope.described),
-        "files": opened.scope.files,
-        "lines": opened.scope.loc,
-        "left_out": [f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"],
-        "task_type": task.task_type.value,
-        "domains": list(task.domains),
-        "intensity": task.intensity.value,
-        "route": opened.council.plan.route,
-        "scope_clarification": {
-            "artifact": settled.artifact,
-            "intent": settled.intent,
-            "domains": list(settled.domains),
-            "constraints": list(settled.constraints),
-            "confidence": settled.confidence.value,
-            "questions_asked": settled.questions_asked,
-            "assumptions": list(settled.assumptions),
-        },
+        "markdown": render_markdown(report, context_summary=council.task.context_summary),
+        "document": msgspec.to_builtins(report),
+        "html": render_html(report, seats),
     }
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return "none" if value is None else str(value)

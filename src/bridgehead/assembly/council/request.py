@@ -63,10 +63,7 @@ VERBS: Final[dict[str, Verb]] = {
     "design": Verb(TaskType.PLANNING, Mode.DESIGN, "Weigh designs and recommend one.", takes_words=True),
     "synthesize": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Bring several views together.", takes_words=True),
     "debate": Verb(
-        TaskType.REVIEW,
-        Mode.REVIEW,
-        "One runtime argues with itself in five phases.",
-        route=DEBATE_PROTOCOL,
+        TaskType.REVIEW, Mode.REVIEW, "One runtime argues with itself in five phases.", route=DEBATE_PROTOCOL
     ),
     "ask": Verb(TaskType.REVIEW, Mode.REVIEW, "Say what you want; the words decide who looks and how.", route=None),
 }
@@ -81,6 +78,8 @@ class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     context_summary: str = ""
     domains: tuple[str, ...] = ()
+    """Exactly these; empty lets the code and the words choose."""
+    add_domains: tuple[str, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     review_id: str | None = None
     options: CouncilOptions = CouncilOptions()
@@ -100,8 +99,7 @@ class OneRuntimeNeeded(UserError):
 
     def __init__(self, given: int) -> None:
         super().__init__(
-            f"implement takes exactly one --runtime, not {given}",
-            hint="bridgehead runtimes shows who could do it",
+            f"implement takes exactly one --runtime, not {given}", hint="bridgehead runtimes shows who could do it"
         )
 
 

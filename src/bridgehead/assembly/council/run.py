@@ -17,20 +17,14 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.events import CouncilRecord, RecordObserver, report_facts
 from bridgehead.assembly.council.files import StoredScopes, carried_history, read_history, write_history
 from bridgehead.assembly.council.host_seat import HostSeatRequests
-from bridgehead.assembly.council.journal import (
-    CouncilJournal,
-    StoredCalls,
-    StoredCouncil,
-    make_run,
-    seat_reports,
-)
+from bridgehead.assembly.council.journal import CouncilJournal, StoredCalls, StoredCouncil, make_run, seat_reports
 from bridgehead.assembly.council.opening import AskQuestion
 from bridgehead.assembly.council.refusals import last_refusals
-from bridgehead.assembly.council.reports import Written, write_report
+from bridgehead.assembly.council.reports import Written, mark_superseded, write_report
 from bridgehead.assembly.council.seats import Workplace, local_seats
 from bridgehead.assembly.notices import NoticeStatus
 from bridgehead.contract.record_words import RunState
-from bridgehead.council.calls import CallFailed, GivenUp, Retried
+from bridgehead.council.calls import CallFailed
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts
 from bridgehead.council.findings.tree import stopping_when
 from bridgehead.council.interfaces import Observer
@@ -38,7 +32,7 @@ from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_co
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.running.artifacts import Mask, OutputFolder, RunLog
-from bridgehead.council.running.conductor import AskUser, Means, Reported, Waiting, conduct
+from bridgehead.council.running.conductor import AskUser, Means, Reported, Waiting, Wish, conduct
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.scope.scope import Scope, text_digest
 from bridgehead.council.scope.withheld import Reason
@@ -153,7 +147,7 @@ class CouncilProcess:
         files = run.data.get("report") if run is not None else None
         return Written.of(files) if isinstance(files, dict) else None
 
-    def conduct(self, audience: Audience, wishes: Sequence[Retried | GivenUp] = ()) -> Finished:
+    def conduct(self, audience: Audience, wishes: Sequence[Wish] = ()) -> Finished:
         """Take the council as far as it goes in this process."""
         with self._recording_failure():
             before = len(self.calls.inputs())
@@ -223,6 +217,8 @@ class CouncilProcess:
             seats = seat_reports(self.run.again(), calls.inputs())
         project = self.assembly.places.project
         written = write_report(project, self.outputs, report, seats, council, self.workplace.finish(council))
+        if self.earlier_report is not None:
+            mark_superseded(project, self.outputs, self.earlier_report, written, seats, council)
         judged = isinstance(report, CouncilReport) and is_judged(report.task_type, report.mode)
         if judged and calls.signal is None:
             history = read_history(self.assembly)

@@ -216,6 +216,7 @@ def local_seats(
         wishes=Wishes(
             reasoning_cap=settings.reasoning_level,
             max_concurrency=settings.max_concurrency,
+            debates=council.plan.is_debate,
             shortest_timeout=council.request.options.timeout_seconds
             or int(assembly.settings.number("council.timeout") or 0),
             discovery=council.discovery,

@@ -6,7 +6,7 @@ MCP and command line. Nothing here writes but `dismiss_finding`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -21,20 +21,13 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part, PendingKind, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.council.reporting.report import INCOMPLETE, AbortedReport, CouncilReport
+from bridgehead.council.reporting.report import INCOMPLETE, AbortedReport, CouncilReport, DismissedFinding, FindingEntry
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
 
 PAGE: Final = 50
 EVENTS_AT_ONCE: Final = 1_000
 MOST_HALTED: Final = 1_000
-_ABOUT_AN_OUTPUT: Final = {
-    "output": "id",
-    "challenge": "target_finding_id",
-    "response": "target_finding_id",
-    "ruling": "target_finding_id",
-    "state": "id",
-}
 
 
 class CouncilStatus(StrEnum):
@@ -101,11 +94,10 @@ class CouncilNow(msgspec.Struct, frozen=True, kw_only=True):
 class FindingText(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of a report with what was said about it."""
 
-    finding: dict[str, Any]
-    """The entry of the report: severity, evidence, anchor, evidence_check, confirmation, state, …"""
-    history: tuple[dict[str, Any], ...]
-    """What happened to its sources, in order: raised, challenged, answered, ruled on, changed, noted."""
-    dismissed: dict[str, Any] | None = None
+    finding: FindingEntry
+    dismissed: DismissedFinding | None = None
+    untouched: bool = False
+    """On lines that the reviewed change did not touch."""
 
 
 class ReportText(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,18 +150,17 @@ def council_now(assembly: Assembly, reference: str, *, clock: Clock | None = Non
 
 
 def council_report(assembly: Assembly, reference: str, *, clock: Clock | None = None) -> ReportText:
-    """The report of a council of any project, each finding with its history."""
+    """The report of a council of any project."""
     with assembly.store(read_only=True) as store:
         run = _find(store, reference)
         halted = _halted(store)
-        events = [event for _, event in _events(store, run.id)]
     stored = Reports(_in_its_project(assembly, run)).find(run.id)
     report = stored.report
     return ReportText(
         council=_line(assembly, run, halted, clock or SystemClock()),
         report=msgspec.to_builtins(report),
         files=stored.files.files,
-        findings=() if isinstance(report, AbortedReport) else tuple(_finding_texts(report, events)),
+        findings=() if isinstance(report, AbortedReport) else tuple(_finding_texts(report)),
         comparison=None if isinstance(report, AbortedReport) else msgspec.to_builtins(report.comparison),
     )
 
@@ -246,23 +237,7 @@ def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStat
             return CouncilStatus.HALTED if run.id in halted else CouncilStatus.FAILED
 
 
-def _finding_texts(report: CouncilReport, events: Iterable[Event]) -> Iterator[FindingText]:
-    lines = [event.data for event in events if event.kind == "council.event"]
-    for finding in report.findings():
-        sources = {(one.bridge, one.finding_id) for one in finding.source_findings}
-        names = {name for name in (finding.id, finding.was) if name}
-        history = tuple(_history(lines, sources, names))
-        yield FindingText(finding=msgspec.to_builtins(finding), history=history)
-    for dismissed in report.dismissed_findings:
-        entry = msgspec.to_builtins(dismissed)
-        yield FindingText(finding=entry.pop("finding"), history=(), dismissed=entry)
-
-
-def _history(
-    lines: Iterable[Mapping[str, Any]], sources: set[tuple[str, str]], names: set[str]
-) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        event = str(line.get("event"))
-        about = line.get(_ABOUT_AN_OUTPUT.get(event, ""))
-        if (line.get("bridge"), about) in sources or (event == "challenge_note" and line.get("finding_id") in names):
-            yield {key: value for key, value in line.items() if key != "seq"}
+def _finding_texts(report: CouncilReport) -> Iterator[FindingText]:
+    yield from (FindingText(finding=one) for one in report.findings())
+    yield from (FindingText(finding=one, untouched=True) for one in report.untouched_findings)
+    yield from (FindingText(finding=one.finding, dismissed=one) for one in report.dismissed_findings)

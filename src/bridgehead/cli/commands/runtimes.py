@@ -39,9 +39,15 @@ def runtimes(app: App) -> None:
 @click.pass_obj
 def domains(app: App, name: str | None) -> None:
     """List the points of view a council knows, or the expert who would take NAME."""
-    from bridgehead.council.request.domains import load_registry
+    from bridgehead.assembly.application import Assembly
+    from bridgehead.assembly.council.files import read_own_domains
+    from bridgehead.assembly.council.journal import registry_with
+    from bridgehead.council.reporting.render.sentences import notes
 
-    registry = load_registry()
+    own, warnings = read_own_domains(Assembly(app.cwd, app.environ, warn=app.warn))
+    registry = registry_with(own)
+    for note in notes(warnings):
+        app.warn(note)
     if name is None:
         known = registry.domains
         app.emit({"domains": [_entry(one) for one in known]}, lambda: _domains(known, app.width))
@@ -70,12 +76,7 @@ def _remark(seat: Availability) -> str:
 
 
 def _entry(domain: Domain) -> dict[str, Any]:
-    return {
-        "id": domain.id,
-        "category": domain.category,
-        "role": domain.role,
-        "aliases": list(domain.aliases),
-    }
+    return {"id": domain.id, "category": domain.category, "role": domain.role, "aliases": list(domain.aliases)}
 
 
 def _domains(known: tuple[Domain, ...], width: int) -> str:

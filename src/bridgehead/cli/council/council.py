@@ -25,7 +25,7 @@ from bridgehead.cli.council.options import (
 )
 from bridgehead.cli.council.reports import baseline, dismiss, gate, list_, show
 from bridgehead.cli.output import SCHEMA_VERSION, App
-from bridgehead.contract.words import ContextPolicy, Intensity, TaskType
+from bridgehead.contract.words import TaskType
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.files import write_atomic
@@ -61,12 +61,14 @@ def council() -> None:
 
 def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> int:
     """One council, from what was typed to the exit code."""
+    import msgspec
+
     from bridgehead.assembly.council.request import ASK, CouncilRequest
     from bridgehead.council.reporting.gate import Gate
     from bridgehead.council.request.plan import CouncilOptions
     from bridgehead.council.scope.scope import ScopeRequest
 
-    task, watch = given["task"], given["watch"]
+    task, watch, seeds = given["task"], given["watch"], given.pop("seed_findings")
     if verb == ASK:
         task, scope = " ".join([*scope, *filter(None, [task])]), ()
         if not task.strip():
@@ -75,33 +77,19 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
         verb=verb,
         task_type=TaskType(given["task_type"]) if given.get("task_type") else None,
         scope=ScopeRequest(
-            paths=scope,
-            diff_base=given["diff_base"],
-            staged=given["staged"],
-            commit_range=given["commit_range"],
-            patch=read_patch(given["patch"]),
+            scope, given["diff_base"], given["staged"], given["commit_range"], read_patch(given["patch"])
         ),
         task=task,
         context_summary=read_text(given["context_file"]),
         domains=given["domains"],
+        add_domains=given["add_domains"],
         requirements=read_requirements(given["requirements"]),
         review_id=given["review_id"],
-        options=CouncilOptions(
-            intensity=Intensity(given["intensity"]) if given["intensity"] else None,
-            context_policy=ContextPolicy(given["context_policy"]) if given["context_policy"] else None,
-            runtimes=given["runtimes"],
-            host_seat=given["host_seat"],
-            fallback=given["fallback"],
-            seed_findings=read_seeds(given["seed_findings"]),
+        options=msgspec.structs.replace(
+            # An argument named like an option is that option.
+            msgspec.convert({name: value for name, value in given.items() if value not in (None, ())}, CouncilOptions),
+            seed_findings=read_seeds(seeds),
             interactive=is_interactive(app, watch=watch, non_interactive=given["non_interactive"]),
-            reconfigure=given["reconfigure"],
-            write_settings=given["write_settings"],
-            max_calls=given["max_calls"],
-            max_cost_usd=given["max_cost_usd"],
-            allow_new_dismissals=given["allow_new_dismissals"],
-            whole_files=given["whole_files"],
-            timeout_seconds=given["timeout_seconds"],
-            preset=given.get("preset") or "default",
         ),
     )
     if given["dry_run"]:
@@ -130,17 +118,12 @@ def _verb_command(verb: str) -> click.Command:
             "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
         )(function)
         function = click.option(
-            "--preset",
-            type=click.Choice(("default", "security-elevated")),
-            help="How much the doubter weighs.",
+            "--preset", type=click.Choice(("default", "security-elevated")), help="How much the doubter weighs."
         )(function)
     metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
     function = click.argument("scope", nargs=-1, metavar=metavar)(function)
     command = click.command(
-        verb,
-        cls=Command,
-        help=VERBS[verb].sentence,
-        examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",)),
+        verb, cls=Command, help=VERBS[verb].sentence, examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",))
     )
     return command(function)
 
@@ -183,6 +166,29 @@ def resume(
     wanted = Gate(gate) if gate else None
     with _watching(app, None, watch=watch) as audience:
         finished = _councils(app).resume(review_id, audience, retry=retry, close=close, gate=wanted)
+    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
+
+
+@council.command(examples=('bridgehead council challenge MMC001 "the id is checked in middleware.py, is it not?"',))
+@click.argument("finding")
+@click.argument("question")
+@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it is from; default the newest.")
+@gate_option
+@sarif_option
+@watch_option
+@click.pass_obj
+def challenge(
+    app: App, finding: str, question: str, review_id: str | None, gate: str | None, sarif: Path | None, watch: bool
+) -> int:
+    """Put one more question about FINDING to the seat that reported it and to the others.
+
+    What they answer may lower, dispute or withdraw it, never raise it; the new report supersedes the old one.
+    """
+    from bridgehead.council.reporting.gate import Gate
+
+    wanted = Gate(gate) if gate else None
+    with _watching(app, None, watch=watch) as audience:
+        finished = _councils(app).challenge(review_id, finding, question, audience, gate=wanted)
     return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
 
 

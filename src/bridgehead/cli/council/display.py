@@ -101,10 +101,7 @@ class LiveDisplay:
         from rich.live import Live
 
         self._live = Live(
-            get_renderable=self._table,
-            console=self._console,
-            refresh_per_second=REFRESHES_PER_SECOND,
-            transient=True,
+            get_renderable=self._table, console=self._console, refresh_per_second=REFRESHES_PER_SECOND, transient=True
         )
         self._live.start()
 
@@ -274,6 +271,8 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
             }
             for seat in planned.seats
         ],
+        "domains": dict(planned.domains),
+        "notes": list(planned.notes),
         "coordinator": planned.coordinator,
         "stage_b_calls": planned.stage_b_calls,
         "no_calls": dict(planned.no_calls),
@@ -284,7 +283,8 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
 
 
 def calls_text(planned: DryRun) -> str:
-    lines: list[str] = []
+    lines = [f"domain {name}   {one_line(why)}" for name, why in planned.domains.items()]
+    lines += [f"note   {one_line(note)}" for note in planned.notes]
     for seat in planned.seats:
         models = ", ".join(model or "default model" for model in seat.models)
         lines.append(f"{seat.name}   {seat.connection}, {models}   at most {seat.most_calls} calls")

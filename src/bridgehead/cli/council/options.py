@@ -40,10 +40,7 @@ def _place_for_sarif(context: click.Context, option: click.Parameter, path: Path
 
 
 sarif_option = click.option(
-    "--sarif",
-    type=click.Path(path_type=Path),
-    callback=_place_for_sarif,
-    help="Write the findings as SARIF 2.1.0.",
+    "--sarif", type=click.Path(path_type=Path), callback=_place_for_sarif, help="Write the findings as SARIF 2.1.0."
 )
 
 _OPTIONS = (
@@ -53,12 +50,11 @@ _OPTIONS = (
     click.option("--patch", metavar="FILE", help="A patch; `-` reads standard input."),
     click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in your words."),
     click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for all seats."),
-    click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="A point of view; repeatable."),
+    click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="Only this point of view; repeatable."),
+    click.option("--add-domain", "add_domains", multiple=True, metavar="D", help="One more than the code calls for."),
     click.option("--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thoroughly."),
     click.option(
-        "--context-policy",
-        type=click.Choice([str(one) for one in ContextPolicy]),
-        help="How much seats are told.",
+        "--context-policy", type=click.Choice([str(one) for one in ContextPolicy]), help="How much seats are told."
     ),
     click.option("--requirements", type=click.Path(path_type=Path), help="An audit's requirements: JSON or YAML list."),
     click.option("--runtime", "-r", "runtimes", multiple=True, metavar="NAME", help="Seat this one; repeatable."),
@@ -79,11 +75,7 @@ _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="List every call that would be made, and make none."),
     click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before call N+1."),
     click.option(
-        "--max-cost",
-        "max_cost_usd",
-        type=click.FloatRange(min=0),
-        metavar="USD",
-        help="Stop when this is spent.",
+        "--max-cost", "max_cost_usd", type=click.FloatRange(min=0), metavar="USD", help="Stop when this is spent."
     ),
     gate_option,
     click.option("--allow-new-dismissals", is_flag=True, help="Let a change's own dismissals pass its gate."),

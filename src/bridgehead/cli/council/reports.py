@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command
@@ -25,14 +26,26 @@ WIDTH_WITH_REPORTS = 120
 
 @click.command(
     cls=Command,
-    examples=("bridgehead council show", "bridgehead council show k3v9qa --format sarif > findings.sarif"),
+    examples=(
+        "bridgehead council show",
+        "bridgehead council show k3v9qa MMC001",
+        "bridgehead council show k3v9qa --format sarif > findings.sarif",
+    ),
 )
 @click.argument("review_id", required=False)
+@click.argument("finding", required=False)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Which form.")
 @click.pass_obj
-def show(app: App, review_id: str | None, form: str) -> None:
-    """Show a report, by default the newest of this project."""
+def show(app: App, review_id: str | None, finding: str | None, form: str) -> None:
+    """Show a report, by default the newest of this project, or one FINDING of it with the argument about it."""
     stored = _reports(app).find(review_id)
+    if finding is not None:
+        from bridgehead.council.reporting.render.text import Screen, render_finding
+
+        entry, screen = stored.finding(finding), Screen(width=min(app.width, 120), colour=app.color)
+        app.as_json = app.as_json or form == "json"
+        app.emit({"review_id": stored.review_id, **msgspec.to_builtins(entry)}, lambda: render_finding(entry, screen))
+        return
     if app.as_json or form == "json":
         app.as_json = True
         app.emit(stored.document(), lambda: "")
@@ -58,11 +71,7 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
 @click.command(cls=Command, examples=("bridgehead council gate", "bridgehead council gate k3v9qa --level concerns"))
 @click.argument("review_id", required=False)
 @click.option(
-    "--level",
-    type=click.Choice(("fail", "concerns")),
-    default="fail",
-    show_default=True,
-    help="From which verdict.",
+    "--level", type=click.Choice(("fail", "concerns")), default="fail", show_default=True, help="From which verdict."
 )
 @click.option(
     "--commit", metavar="REV", help="The commit that wants to pass; default what you have now, staged or not."

@@ -24,9 +24,8 @@ def consolidated(run: SeatState) -> Analysed:
     """Final status for every item that was not merged, sorted into the lists of the report."""
     rounds = run.debate.rounds_finished
     kept = by_severity(entry for entry in run.ledger if entry.merged_into is None)
-    finals = [
-        (entry, with_identity(final_output(entry, rounds), run.inputs.tree, run.inputs.renames)) for entry in kept
-    ]
+    argued = [(entry, final_output(entry, rounds, run.debate.argument(entry))) for entry in kept]
+    finals = [(entry, with_identity(output, run.inputs.tree, run.inputs.renames)) for entry, output in argued]
     outputs = tuple(output for _, output in finals if "outputs" in placement(output.status))
     disputed = tuple(
         DisputedOutput(output, run.debate.unresolved_text(entry))

@@ -11,13 +11,7 @@ from bridgehead.council.debate.call_batch import Ask, ReadReply, next_attempt
 from bridgehead.council.debate.challenges import Challenge
 from bridgehead.council.debate.first_round import CHALLENGER, CONSOLIDATOR, INTEGRATOR, expert_owner, make_ask
 from bridgehead.council.debate.ledger import Entry, Owner
-from bridgehead.council.debate.packets import (
-    build_packet,
-    conflict_entries,
-    find_gaps,
-    history_entries,
-    synthesis_text,
-)
+from bridgehead.council.debate.packets import build_packet, conflict_entries, find_gaps, history_entries, synthesis_text
 from bridgehead.council.debate.roster import NewExpert
 from bridgehead.council.debate.state import SeatState
 from bridgehead.council.prompts.debate import (
@@ -114,10 +108,7 @@ def consolidation_asks(run: SeatState) -> list[Ask]:
 
 
 def packet_for(
-    run: SeatState,
-    findings: Sequence[Entry],
-    challenges: Sequence[Challenge],
-    added: Sequence[NewExpert] = (),
+    run: SeatState, findings: Sequence[Entry], challenges: Sequence[Challenge], added: Sequence[NewExpert] = ()
 ) -> dict[str, Any]:
     """The context packet of the present round for a role that sees these findings and challenges."""
     challenged = {run.debate.target_of(one).id for one in run.debate.challenges.values()}

@@ -19,8 +19,15 @@ from bridgehead.council.findings.evidence import EvidenceOutcome
 from bridgehead.council.replies.items import Intake, as_line, as_text, parse_severity
 
 MECHANISMS: Final = frozenset({"missing-assumption", "alternative-explanation", "non-applicability"})
+NOBODY_ANSWERED: Final = "nobody answered this challenge"
 CODE: Final = "code"
 """Raises a challenge where no agent does: a citation that is not there, a vote that was lost."""
+_RULED: Final = {
+    Ruling.MAINTAIN: "the doubt remains",
+    Ruling.WITHDRAW: "the doubt is taken back",
+    Ruling.ESCALATE: "the doubt is graver now",
+}
+_ANSWERED: Final = {"defend": "", "revise": "revised: ", "withdraw": "withdrawn: "}
 _ONE_STEP_UP: Final = dict(zip(Severity, [*list(Severity)[1:], Severity.CRITICAL], strict=True))
 
 
@@ -36,6 +43,10 @@ class Challenge:
     round: int
     by: str
     answers: list[str] = field(default_factory=list)
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+    def tell(self, step: str, by: str, text: str, round_number: int) -> None:
+        self.told.append({"step": step, "by": by, "text": text, "round": round_number})
 
     @property
     def by_code(self) -> bool:
@@ -101,20 +112,14 @@ class Debate:
         return None
 
     def _issue(
-        self,
-        entry: Entry,
-        text: str,
-        mechanism: str,
-        severity: Severity | None,
-        round_number: int,
-        *,
-        by: str,
+        self, entry: Entry, text: str, mechanism: str, severity: Severity | None, round_number: int, *, by: str
     ) -> None:
         challenge_id = numbered_id(CHALLENGE_PREFIX, len(self.challenges) + 1)
         challenge = Challenge(
             challenge_id, entry.id, text, mechanism, severity or entry.output.severity, round_number, by
         )
         self.challenges[challenge_id] = challenge
+        challenge.tell("challenge", by, text, round_number)
         before = self._status(entry)
         entry.state.challenge(challenge_id)
         entry.unchallenged = entry.unchallenged and challenge.by_code
@@ -164,23 +169,17 @@ class Debate:
             # Escalating strengthens the challenge, never the finding (K13).
             challenge.severity = _ONE_STEP_UP[challenge.severity] if challenge.severity else None
             challenge.text += f"\nEscalated: {reason}" if reason else ""
+        said = ": ".join(filter(None, [_RULED[ruling], reason]))
+        challenge.tell("ruling", Role.CHALLENGER.value, said, round_number)
         self._log(
-            "ruling",
-            challenge_id=challenge.id,
-            target_finding_id=entry.id,
-            round=round_number,
-            ruling=ruling.value,
+            "ruling", challenge_id=challenge.id, target_finding_id=entry.id, round=round_number, ruling=ruling.value
         )
         self._note_state(entry, before, round_number)
 
     # -- answers
 
     def take_responses(
-        self,
-        owner: Owner,
-        responses: Sequence[Mapping[str, Any]],
-        asked: Sequence[str],
-        round_number: int,
+        self, owner: Owner, responses: Sequence[Mapping[str, Any]], asked: Sequence[str], round_number: int
     ) -> None:
         """Apply an owner's answers to the challenges it was shown (`asked`); what it left out is no response."""
         answered: set[str] = set()
@@ -227,7 +226,7 @@ class Debate:
         settled = [challenge for challenge in mine if not (challenge.by_code and still_unproven)]
         entry.state.revise(*(challenge.id for challenge in settled))
         for challenge in settled:
-            challenge.answers.append(reason or "revised: " + ", ".join(sorted(changes)))
+            challenge.answers.append(reason or ", ".join(sorted(changes)))
         self.changes["revised"] += 1
         return "revise"
 
@@ -302,6 +301,15 @@ class Debate:
             challenge.text if challenge.answers else f"(unanswered) {challenge.text}" for challenge in left
         )
 
+    def argument(self, entry: Entry) -> tuple[dict[str, Any], ...]:
+        """All that was said about an item; a challenge that nobody answered says so."""
+        steps: list[dict[str, Any]] = []
+        for challenge in (self.challenges[key] for key in entry.state.challenges):
+            steps += challenge.told
+            if not (challenge.answers or challenge.by_code) and challenge.id in entry.state.unresolved:
+                steps.append({"step": "unanswered", "by": entry.owner.name, "text": NOBODY_ANSWERED})
+        return tuple(steps)
+
     def finish_round(self, round_number: int, stop_reason: str | None) -> None:
         self.rounds_finished += 1
         self._log(
@@ -331,12 +339,11 @@ class Debate:
 
     def _log_responses(self, entry: Entry, challenges: Sequence[Challenge], stance: str, round_number: int) -> None:
         for challenge in challenges:
+            if stance in _ANSWERED and challenge.answers:
+                said = f"{_ANSWERED[stance]}{challenge.answers[-1]}"
+                challenge.tell("defence", entry.owner.name, said, round_number)
             self._log(
-                "response",
-                challenge_id=challenge.id,
-                target_finding_id=entry.id,
-                round=round_number,
-                stance=stance,
+                "response", challenge_id=challenge.id, target_finding_id=entry.id, round=round_number, stance=stance
             )
 
 

@@ -11,12 +11,7 @@ from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
 from bridgehead.council.debate.call_batch import Ask, CallBatch
 from bridgehead.council.debate.ledger import Entry, Ledger, Owner
 from bridgehead.council.debate.roster import Signal, read_signals
-from bridgehead.council.prompts.debate import (
-    CHALLENGER_TITLE,
-    INTEGRATION_TITLE,
-    expert_prompt,
-    standing_role_prompt,
-)
+from bridgehead.council.prompts.debate import CHALLENGER_TITLE, INTEGRATION_TITLE, expert_prompt, standing_role_prompt
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
@@ -35,13 +30,7 @@ def expert_owner(domain: str) -> Owner:
 
 
 def make_ask(
-    seat: Seat,
-    context: PromptContext,
-    key: CallKey,
-    prompt: Safe,
-    answer: Answer,
-    read: Reader[Any],
-    **more: Any,
+    seat: Seat, context: PromptContext, key: CallKey, prompt: Safe, answer: Answer, read: Reader[Any], **more: Any
 ) -> Ask:
     """A question to this seat."""
     session = more.pop("session", None)
@@ -50,12 +39,7 @@ def make_ask(
 
 
 def first_round_asks(
-    seat: Seat,
-    context: PromptContext,
-    experts: Mapping[str, Expert],
-    *,
-    seating: int,
-    model: str | None = None,
+    seat: Seat, context: PromptContext, experts: Mapping[str, Expert], *, seating: int, model: str | None = None
 ) -> list[Ask]:
     """One question per domain, then the Integration Checker, then the Challenger: the order ids are given in."""
 

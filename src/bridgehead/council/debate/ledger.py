@@ -212,13 +212,7 @@ class Ledger:
         return sum(entry.state.origin_round == round_number and entry.merged_into is None for entry in self)
 
     def add(
-        self,
-        drafts: Iterable[Draft],
-        owner: Owner,
-        *,
-        agent: str,
-        round_number: int,
-        model: str | None = None,
+        self, drafts: Iterable[Draft], owner: Owner, *, agent: str, round_number: int, model: str | None = None
     ) -> list[Entry]:
         """Take drafts in, in order; each gets the next id."""
         return [self._add(draft, owner, agent, round_number, model) for draft in drafts]
@@ -275,10 +269,7 @@ class Ledger:
         kept = self._entries[first.id]
         severity = max((member.severity for member in found.members), key=severity_rank)
         kept.output = msgspec.structs.replace(
-            kept.output,
-            severity=severity,
-            type=found.type,
-            requirement_id=self._requirement(first, others),
+            kept.output, severity=severity, type=found.type, requirement_id=self._requirement(first, others)
         )
         for other in sorted(others, key=lambda member: id_sort_key(member.id)):
             merged = self._entries[other.id]
@@ -300,7 +291,7 @@ class Ledger:
         return next((requirement_id for requirement_id in named if requirement_id), UNSET)
 
 
-def final_output(entry: Entry, debate_rounds: int) -> Output:
+def final_output(entry: Entry, debate_rounds: int, argument: Sequence[dict[str, Any]] = ()) -> Output:
     """The item as the report shows it."""
     state = entry.state
     status = state.status(debate_rounds)
@@ -311,6 +302,7 @@ def final_output(entry: Entry, debate_rounds: int) -> Output:
         revision=state.revision or UNSET,
         merged_from=tuple(entry.merged_from) or UNSET,
         challenges=tuple(state.challenges) or UNSET,
+        argument=tuple(argument) or UNSET,
         unchallenged=entry.unchallenged or UNSET,
         withdrawal_reason=entry.withdrawal_reason if is_withdrawn else UNSET,
         challenge_id=entry.withdrawn_for or UNSET if is_withdrawn else UNSET,

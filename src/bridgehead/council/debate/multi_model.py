@@ -94,14 +94,7 @@ class MultiModelRun(RoundsRun):
             owner = Owner(key.role, key.domain)
             placed, signals = items_of(one.value)
             raised = enter_items(
-                ledger,
-                self._intake,
-                placed,
-                signals,
-                owner,
-                agent=self._run.title(owner),
-                round_number=1,
-                model=model,
+                ledger, self._intake, placed, signals, owner, agent=self._run.title(owner), round_number=1, model=model
             )
             self._run.roster.pass_over(raised.signals)
             if key.role is Role.EXPERT and key.domain not in self._run.covered:

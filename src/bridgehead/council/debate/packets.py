@@ -36,11 +36,7 @@ class Conflict:
 def find_conflicts(live: Sequence[Entry]) -> list[Conflict]:
     """Items of different domains about one place or in the same words that cannot both be right; both owners hear."""
     compared = [
-        (
-            entry,
-            find_references(entry.output.evidence or ""),
-            Wording.of(entry.output.title, entry.output.description),
-        )
+        (entry, find_references(entry.output.evidence or ""), Wording.of(entry.output.title, entry.output.description))
         for entry in live
     ]
     conflicts: list[Conflict] = []

@@ -32,13 +32,7 @@ from bridgehead.council.debate.answers import (
     take_responses,
     take_rulings,
 )
-from bridgehead.council.debate.asks import (
-    challenge_asks,
-    consolidation_asks,
-    reminder_ask,
-    response_asks,
-    ruling_asks,
-)
+from bridgehead.council.debate.asks import challenge_asks, consolidation_asks, reminder_ask, response_asks, ruling_asks
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, Budget, CallBatch, Tally
 from bridgehead.council.debate.challenges import Debate
 from bridgehead.council.debate.first_round import (
@@ -69,13 +63,7 @@ class SeatRun(ABC):
     """One seat from its first call to its report. Feed it; carry out the turns it returns."""
 
     def __init__(
-        self,
-        seat: Seat,
-        task: BridgeInput,
-        inputs: RunInputs,
-        *,
-        budget: Budget | None = None,
-        seating: int = 1,
+        self, seat: Seat, task: BridgeInput, inputs: RunInputs, *, budget: Budget | None = None, seating: int = 1
     ) -> None:
         self.seat = seat
         self.task = task
@@ -146,12 +134,7 @@ class SeatRun(ABC):
     def _ask(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
         """Put questions together; `then` goes on when all are settled."""
         self._batch = CallBatch(
-            asks,
-            self._log,
-            self._tally,
-            self._repair,
-            keeps_history=self.seat.keeps_history,
-            sessions=self._sessions,
+            asks, self._log, self._tally, self._repair, keeps_history=self.seat.keeps_history, sessions=self._sessions
         )
         self._then = then
         self._calls += self._batch.start()
@@ -164,13 +147,7 @@ class SeatRun(ABC):
 
     def _key(self, *, round_number: int, step: Step, role: Role, domain: str, **more: Any) -> CallKey:
         return CallKey(
-            seat=self.seat.name,
-            round=round_number,
-            step=step,
-            role=role,
-            domain=domain,
-            seating=self._seating,
-            **more,
+            seat=self.seat.name, round=round_number, step=step, role=role, domain=domain, seating=self._seating, **more
         )
 
     def _repair(self, key: CallKey, previous: Safe, answer: str) -> Safe:

@@ -125,11 +125,7 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         return None
     if not isinstance(reason, str) or not reason.strip() or given is None:
         return None
-    severity, paths, places = (
-        _severity(table.get("severity")),
-        _texts(table, "paths"),
-        _texts(table, "places"),
-    )
+    severity, paths, places = (_severity(table.get("severity")), _texts(table, "paths"), _texts(table, "places"))
     # A limit that cannot be read must not silently become no limit.
     if (
         paths is None

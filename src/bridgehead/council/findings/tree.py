@@ -45,10 +45,7 @@ class Tree:
     """The state that was reviewed. `read` gives a file's text, or None when it cannot be read as text."""
 
     def __init__(
-        self,
-        paths: Iterable[str],
-        read: Callable[[str], str | None],
-        removed: Mapping[str, str] | None = None,
+        self, paths: Iterable[str], read: Callable[[str], str | None], removed: Mapping[str, str] | None = None
     ) -> None:
         """`removed`: the lines that the change under review takes out of a file; they may be quoted all the same."""
         self.paths = tuple(dict.fromkeys(paths))

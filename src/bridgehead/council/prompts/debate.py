@@ -251,6 +251,15 @@ def advocate_prompt(context: PromptContext, key: CallKey, debated: Debated) -> S
     )
 
 
+def question_prompt(context: PromptContext, key: CallKey, debated: Debated, text: str, *, own_finding: bool) -> Safe:
+    """Put one more question about one finding to a seat, its own or another's."""
+    writer = context.writer(key)
+    slots = shared_slots(context, key, debated)
+    del slots["size_note"]
+    whose = own("; you reported it") if own_finding else own("; others reported it")
+    return template("question").fill(**slots, whose=whose, question=writer.words(text), foreign_text_note=writer.note())
+
+
 def council_integration_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
     """Look for what follows from several findings together."""
     writer = context.writer(key)

@@ -61,6 +61,24 @@ class Confirmation(msgspec.Struct, frozen=True):
     evidence: bool
 
 
+class ArgumentStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step of the argument about an output: `claim challenge defence ruling unanswered`."""
+
+    step: str
+    by: str
+    text: str
+    round: int | None = None
+
+
+class CitedLines(msgspec.Struct, frozen=True):
+    """Lines of a file as they were when it was reviewed: those that a finding cites, and their neighbours."""
+
+    path: str
+    cited: tuple[int, int]
+    first: int
+    lines: tuple[str, ...]
+
+
 class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     """One finding in any of the report's lists."""
 
@@ -101,6 +119,11 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     dismissal_note: str | None = None
     """`dismissed before (…): why`, when an entry of the dismissals file no longer applies."""
     resembles_dismissed: str | None = None
+    record: tuple[ArgumentStep, ...] = ()
+    """What each seat claims, and every challenge with its answers and rulings."""
+    unanswered: int = 0
+    """Challenges that nobody answered."""
+    cited: tuple[CitedLines, ...] = ()
 
     @property
     def weak_identity(self) -> bool:
@@ -225,6 +248,7 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     context_policy: ContextPolicy
     context_overflow: tuple[dict[str, Any], ...]
     supersedes: str | None
+    """The report that this one takes the place of."""
     usage: Usage
     scope: str
     gate_verdict: Verdict | None
@@ -243,13 +267,22 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: bool = False
     """No seat has read everything; what would be a PASS is then no verdict, and no gate opens."""
     unread: tuple[str, ...] = ()
+    domain_reasons: dict[str, str] = {}
+    """Why each domain was looked at."""
     commit: str | None = None
+    superseded_by: str | None = None
     reviewed: dict[str, str] = {}
     """Path to digest of what was looked at; empty text for files that were named and kept from the seats."""
 
     @property
     def verdict_word(self) -> str | None:
         return self.verdict or (INCOMPLETE if self.incomplete else None)
+
+    def everything(self) -> Iterator[FindingEntry]:
+        """What stands, what is listed apart, what was dismissed or withdrawn."""
+        yield from (*self.findings(), *self.untouched_findings)
+        yield from (one.finding for one in self.dismissed_findings)
+        yield from (one.finding for one in self.withdrawn_findings)
 
     def findings(self) -> Iterator[FindingEntry]:
         """Everything that stands: multi, single, disputed, integration."""

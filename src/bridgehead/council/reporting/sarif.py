@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote
+
+import msgspec
 
 from bridgehead import __version__
 from bridgehead.contract.ids import id_sort_key
@@ -49,6 +51,18 @@ _SECURITY_SEVERITY: Final = {
 
 # How the static seat begins its descriptions, of analysers whose rules say the same each time.
 _ANALYSER: Final = re.compile(r"(ast-grep|zizmor|secrets) \(([\w.-]+)(?:, CWE-(\d+))?\): (.+)")
+
+
+_WHAT_TO_DO: Final = (
+    "Each result says where it is and what to do. `bridgehead council show REVIEW_ID FINDING` shows the argument about "
+    "it, `bridgehead council challenge FINDING` asks once more, `bridgehead council dismiss FINDING` lives with it."
+)
+_KINDS: Final = {
+    OutputType.FINDING: "problem",
+    OutputType.COMPLIANCE_GAP: "requirement that is not met",
+    OutputType.RECOMMENDATION: "recommended change",
+}
+_UNTOUCHED: Final = "on lines that the reviewed change did not touch; no verdict counts it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +194,25 @@ def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
     worst = max(judged, key=lambda one: one.rank).severity
     if security and worst in _SECURITY_SEVERITY:
         properties["security-severity"] = _SECURITY_SEVERITY[worst]
-    title = escaped_message(named.title) if named else f"{kind} in {domain}"
-    told = {"help": {"text": escaped_message(named.help)}} if named and named.help else {}
-    return {"id": rule_id, "shortDescription": {"text": title}, **told, "properties": properties}
+    title, told = (named.title, named.help) if named else _in_words(domain, of_rule[0].type)
+    told = f"{told or title}\n\n{_WHAT_TO_DO}"
+    return {
+        "id": rule_id,
+        "name": re.sub(r"\W+", " ", f"{domain} {kind}").title().replace(" ", ""),
+        "shortDescription": {"text": escaped_message(title)},
+        "fullDescription": {"text": escaped_message(told)},
+        "help": {"text": escaped_message(told)},
+        "properties": properties,
+    }
+
+
+def _in_words(domain: str, kind: OutputType) -> tuple[str, str]:
+    """What a point of view is about, for a person who has never heard of it."""
+    title = f"{domain.replace('-', ' ').capitalize()}: {_KINDS.get(kind, str(kind))}"
+    known = load_registry().find(domain)
+    if known is None:
+        return title, f"Reported from the point of view {domain}."
+    return title, f"Reported by the {known.role} of a council. {known.lens} Looked at: {', '.join(known.focus)}."
 
 
 def _results(written: Sequence[SarifFinding], rules: Sequence[str]) -> list[dict[str, Any]]:
@@ -269,11 +299,12 @@ def _invocation(homeless: Sequence[str], truncated: int) -> dict[str, Any]:
 
 
 def sarif_of(report: CouncilReport) -> SarifLog:
-    """Standing and dismissed findings of a report; withdrawn and fixed ones are none."""
+    """Standing and dismissed findings of a report, those on untouched lines as suppressed; withdrawn ones are none."""
     standing = [_finding(entry) for entry in report.findings()]
     dismissed = [_finding(one.finding, one) for one in report.dismissed_findings]
     run = SarifRun(task_type=report.task_type, review_id=report.review_id, version=__version__)
-    return to_sarif([*standing, *dismissed], run)
+    apart = [replace(_finding(one), suppression=Suppression(_UNTOUCHED)) for one in report.untouched_findings]
+    return to_sarif([*standing, *apart, *dismissed], run)
 
 
 def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> SarifFinding:
@@ -291,11 +322,7 @@ def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> 
         location=location,
         related=tuple(place for place in _passed_places(entry) if place != location),
         suppression=None if dismissed is None else _suppression(dismissed),
-        confirmation={
-            "model": entry.confirmation.model,
-            "runtime": entry.confirmation.runtime,
-            "evidence": entry.confirmation.evidence,
-        },
+        confirmation=msgspec.structs.asdict(entry.confirmation),
         evidence=entry.evidence_check.get("outcome"),
         state=entry.state,
         rule=_analyser_rule(entry),

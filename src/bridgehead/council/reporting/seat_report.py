@@ -107,13 +107,7 @@ def halted_report(task: BridgeInput, facts: SeatFacts, reason: str, message: str
 
 
 def decide_confidence(
-    *,
-    agents_failed: bool,
-    domains_missing: bool,
-    disputed: int,
-    items: int,
-    degraded: bool,
-    unseen: bool = False,
+    *, agents_failed: bool, domains_missing: bool, disputed: int, items: int, degraded: bool, unseen: bool = False
 ) -> Confidence:
     """Start high, one step down for each doubt, never below low (council §11)."""
     doubts = [agents_failed, domains_missing, items > 0 and 3 * disputed >= items, degraded, unseen]

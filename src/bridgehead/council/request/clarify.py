@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from bridgehead.contract.task import normalise_domain
 from bridgehead.contract.words import Confidence, TaskType
 from bridgehead.council.findings.references import find_references
-from bridgehead.council.request.domains import Detected, Registry, says
+from bridgehead.council.request.domains import CODE_SUFFIXES, Code, Detected, Registry, says
 
 EXTENSION_SCORE: Final = 2
 WORD_SCORE: Final = 1
@@ -17,51 +17,18 @@ MIXED_AT: Final = 2
 MIXED: Final = "mixed"
 CODE: Final = "code"
 
-_EXTENSIONS: Final[dict[str, tuple[str, ...]]] = {
-    CODE: tuple("go py ts js rs java rb kt swift c cpp tsx jsx sql sh yaml".split()),
+_PROSE: Final = (".md", ".rst", ".adoc", ".txt")
+_EXTENSIONS: Final[dict[str, Collection[str]]] = {
+    CODE: CODE_SUFFIXES | {"yaml"},
     "financial": ("xlsx",),
-    "marketing": (),
-    "research": (),
     "creative": tuple("fig sketch psd ai xd".split()),
 }
-_WORDS: Final[dict[str, tuple[str, ...]]] = {
-    CODE: ("function", "class", "module", "API", "endpoint", "service", "handler", "git diff"),
-    "financial": (
-        "P&L",
-        "revenue",
-        "profit",
-        "loss",
-        "budget",
-        "forecast",
-        "balance sheet",
-        "ROI",
-        "EBITDA",
-        "GAAP",
-        "IFRS",
-    ),
-    "marketing": (
-        "campaign",
-        "audience",
-        "conversion",
-        "CTR",
-        "CPC",
-        "funnel",
-        "brand",
-        "messaging",
-        "copywriting",
-    ),
-    "research": ("literature", "sources", "evidence", "citations", "study", "paper", "methodology"),
-    "creative": (
-        "design",
-        "visual",
-        "layout",
-        "color",
-        "typography",
-        "UX",
-        "wireframe",
-        "mockup",
-        "copy",
-    ),
+_WORDS: Final[dict[str, list[str]]] = {
+    CODE: "function,class,module,API,endpoint,service,handler,git diff".split(","),
+    "financial": "P&L,revenue,profit,loss,budget,forecast,balance sheet,ROI,EBITDA,GAAP,IFRS".split(","),
+    "marketing": "campaign,audience,conversion,CTR,CPC,funnel,brand,messaging,copywriting".split(","),
+    "research": "literature,sources,evidence,citations,study,paper,methodology".split(","),
+    "creative": "design,visual,layout,color,typography,UX,wireframe,mockup,copy".split(","),
 }
 _INTENTS: Final[dict[str, tuple[str, ...]]] = {
     "review": ("review", "critique", "find bugs", "look for problems", "problem", "improve"),
@@ -92,7 +59,12 @@ class Request:
     paths: tuple[str, ...] = ()
     """Files in scope."""
     has_diff: bool = False
+    code: Code = field(default_factory=Code)
+    """What of these files is code; their names say nothing about domains."""
+    is_judged: bool = True
     explicit_domains: tuple[str, ...] = ()
+    added_domains: tuple[str, ...] = ()
+    never_domains: tuple[str, ...] = ()
     explicit_intent: str | None = None
     """Given by the command: `review`, `audit`, …"""
     scope_given: bool = False
@@ -119,9 +91,17 @@ def read_context(request: Request, registry: Registry) -> Context:
     paths = (*request.paths, *named)
     scores = artifact_scores(request.text, paths, has_diff=request.has_diff)
     artifact, types = classify_artifact(scores)
+    if paths and all(path.lower().endswith(_PROSE) for path in paths):
+        artifact, types = "research", ("research",)
     intent = request.explicit_intent or find_intent(request.text)
     detected = registry.detect(
-        f"{request.text} {' '.join(paths)}", explicit=request.explicit_domains, artifact_types=types
+        request.text,
+        exactly=request.explicit_domains,
+        added=request.added_domains,
+        never=request.never_domains,
+        code=request.code,
+        judged=request.is_judged,
+        artifact_types=types,
     )
     bounded = bool(paths) or request.has_diff or request.scope_given
     open_signals = {
@@ -138,7 +118,7 @@ def artifact_scores(text: str, paths: Sequence[str], *, has_diff: bool) -> dict[
     """Per kind of artifact: 2 for each extension seen, 1 for each word."""
     extensions = {path.rpartition(".")[2].lower() for path in paths}
     scores = {
-        kind: EXTENSION_SCORE * len(extensions & set(_EXTENSIONS[kind]))
+        kind: EXTENSION_SCORE * len(extensions & set(_EXTENSIONS.get(kind, ())))
         + WORD_SCORE * sum(says(text, word) for word in words)
         for kind, words in _WORDS.items()
     }
@@ -179,6 +159,11 @@ class ScopeClarification:
     intent: str
     task_type: TaskType
     domains: tuple[str, ...]
+    domain_reasons: Mapping[str, str]
+    deferred: tuple[str, ...]
+    """Domains that the cap left out."""
+    spoken: int
+    """How many of them the user named."""
     constraints: tuple[str, ...]
     confidence: Confidence
     questions_asked: int
@@ -239,11 +224,16 @@ class Clarifier:
         # Domains of the context are authoritative; those named now are added.
         detected = () if self.context.detected.by_default and any(named) else self.context.detected.domains
         domains = tuple(dict.fromkeys([*detected, *filter(None, named)]))
+        why = self.context.detected.reasons
+        otherwise = "named in answer to a question" if any(named) else f"usual for {self.context.artifact}"
         return ScopeClarification(
             artifact=self._said.get(ARTIFACT),
             intent=intent,
             task_type=INTENT_TASK.get(intent, TaskType.REVIEW),
             domains=domains,
+            domain_reasons={name: why.get(name, otherwise) for name in domains},
+            deferred=tuple(f"{name} ({why[name]})" for name in self.context.detected.deferred if name not in domains),
+            spoken=max(self.context.detected.spoken, len(list(filter(None, named)))),
             constraints=(),
             confidence=Confidence.MEDIUM if assumptions else Confidence.HIGH,
             questions_asked=self._asked,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,10 +17,7 @@ from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.verdict import JUDGED_TASKS
 from bridgehead.contract.words import ContextPolicy, Intensity, Mode, OutputType, TaskType
-
-if TYPE_CHECKING:
-    from bridgehead.council.findings.history import FindingRecord
-
+from bridgehead.council.findings.history import FindingRecord
 
 SECURITY_DOMAIN: Final = "security"
 # In these modes a council recommends instead of judging.
@@ -50,15 +47,7 @@ PARALLEL_WORKFLOW: Final = "parallel-workflow"
 
 DEBATE_AT_DOMAINS: Final = 3
 _COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
-_HIGH_STAKES: Final = (
-    "production",
-    "incident",
-    "breach",
-    "compliance",
-    "audit",
-    "lawsuit",
-    "financial risk",
-)
+_HIGH_STAKES: Final = ("production", "incident", "breach", "compliance", "audit", "lawsuit", "financial risk")
 _CARE_WORDS: Final = ("thorough", "critical", "high-stakes", "careful", "deep")
 _THOROUGH_WORDS: Final = ("thorough", "critical")
 _QUICK_WORDS: Final = ("quick", "fast")
@@ -189,6 +178,8 @@ class CouncilPlan:
     notes: tuple[str, ...] = ()
     """Assumptions of the pre-flight, for the reader of the report."""
     warnings: tuple[str, ...] = ()
+    domain_reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why each domain was chosen."""
     everybody: bool = False
     """A debate that the words of a question asked for: every seat takes part, as in a review."""
 

@@ -58,13 +58,7 @@ class OutputFolder:
     """The `.outputs` folder of a project during one run."""
 
     def __init__(
-        self,
-        project: Path,
-        session_id: str,
-        clock: Clock,
-        *,
-        mask: Callable[[str], str] = str,
-        goes_on: bool = False,
+        self, project: Path, session_id: str, clock: Clock, *, mask: Callable[[str], str] = str, goes_on: bool = False
     ) -> None:
         """`goes_on`: the run began in an earlier process, and its seats' logs are continued."""
         self._project = project
@@ -107,6 +101,10 @@ class OutputFolder:
         """Write a report in its three forms under one name; `kind` is `council`, or `debate` (council §17)."""
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
         stem = self._free_stem(f"{FOLDER}/{kind}", f"{stamp}-{kind}-{self._session}", ".md", ".json", ".html")
+        return self.write_again(stem, markdown=markdown, document=document, html=html)
+
+    def write_again(self, stem: str, *, markdown: str, document: Mapping[str, Any], html: str) -> WrittenReport:
+        """The three forms of a report under a name that is known."""
         forms = {
             f"{stem}.md": self._mask(markdown),
             f"{stem}.json": json.dumps(self._masked(document), ensure_ascii=False, indent=2) + "\n",
@@ -208,10 +206,7 @@ class RunLog:
     """Writes to the output folder, where there is one, and tells the observer."""
 
     def __init__(
-        self,
-        outputs: OutputFolder | None = None,
-        observer: Observer | None = None,
-        clock: Clock | None = None,
+        self, outputs: OutputFolder | None = None, observer: Observer | None = None, clock: Clock | None = None
     ) -> None:
         self._outputs = outputs
         self._observer = observer or NoObserver()

@@ -178,11 +178,7 @@ class CallRunner:
 
 
 def _run(
-    command: Command,
-    idle_seconds: float,
-    timeout_seconds: float | None,
-    overseer: Overseer | None,
-    cancel: Cancel,
+    command: Command, idle_seconds: float, timeout_seconds: float | None, overseer: Overseer | None, cancel: Cancel
 ) -> CommandResult:
     """Run a program; an overseer that has seen enough stops it."""
 

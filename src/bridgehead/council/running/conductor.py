@@ -22,6 +22,7 @@ from bridgehead.council.calls import (
     GivenUp,
     Input,
     Interrupted,
+    Questioned,
     Result,
     Retried,
     SeatEvent,
@@ -157,6 +158,7 @@ class Waiting:
 
 
 Ending = Reported | Waiting
+Wish = Retried | GivenUp | Questioned
 
 
 class AskUser(Protocol):
@@ -180,7 +182,7 @@ class Means:
     stop: Cancel | None = None
 
 
-async def conduct(run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Retried | GivenUp] = ()) -> Ending:
+async def conduct(run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Wish] = ()) -> Ending:
     """Take a run as far as it goes in this process; `wishes` are what a resuming user asks for besides.
 
     A seat is given up only when everything else is done and it still waits.
@@ -206,7 +208,7 @@ class Conductor:
         self._signalled = False
         self._tasks: TaskGroup
 
-    async def conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:
+    async def conduct(self, wishes: Sequence[Wish]) -> Ending:
         with stopping_when(self._is_asked_to_stop):
             return await self._conduct(wishes)
 
@@ -218,7 +220,7 @@ class Conductor:
             raise KeyboardInterrupt
         self._signalled = True
 
-    async def _conduct(self, wishes: Sequence[Retried | GivenUp]) -> Ending:
+    async def _conduct(self, wishes: Sequence[Wish]) -> Ending:
         async with anyio.create_task_group() as self._tasks:
             if self._means.handle_signals:
                 self._tasks.start_soon(self._heed, signals_to_stop(self._notice_signal))
@@ -231,7 +233,7 @@ class Conductor:
 
     # -- taking a run up
 
-    async def _begin(self, wishes: Sequence[Retried | GivenUp]) -> None:
+    async def _begin(self, wishes: Sequence[Wish]) -> None:
         """Start, or go on: what the journal knows is fed in silence, what it does not know is done."""
         earlier = self._means.journal.inputs()
         first = self._run.start(earlier[0].at if earlier else self._now())
@@ -467,7 +469,9 @@ class Conductor:
     def _end(self) -> None:
         """Nothing is under way any more: there is a report, or somebody outside this process has to act."""
         if self._ending is None:
-            if self._run.report is not None:
+            # A question to the host about a finding of a report that is there already waits for its answer.
+            asked = self._posted.keys() & set(self._run.outstanding)
+            if self._run.report is not None and not asked:
                 self._ending = Reported(self._run.report)
             else:
                 self._ending = Waiting(tuple(self._posted.values()), self._run.waiting_for)

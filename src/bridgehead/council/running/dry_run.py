@@ -41,6 +41,9 @@ class DryRun:
     """Seats that make no model call, with the reason."""
     refusals: Mapping[str, str] = field(default_factory=dict)
     """Seats whose last call was refused, with the reason (council §19)."""
+    domains: Mapping[str, str] = field(default_factory=dict)
+    """What is looked at, and why."""
+    notes: tuple[str, ...] = ()
 
     @property
     def first_calls(self) -> int:
@@ -52,12 +55,7 @@ class DryRun:
 
 
 def plan_calls(
-    plan: CouncilPlan,
-    inputs: RunInputs,
-    ready: Sequence[Seat],
-    no_calls: Mapping[str, str],
-    *,
-    at: str,
+    plan: CouncilPlan, inputs: RunInputs, ready: Sequence[Seat], no_calls: Mapping[str, str], *, at: str
 ) -> DryRun:
     """List the calls for the seats that passed pre-flight; nothing is called."""
     seats = ready[:1] if plan.takes_first_available else ready
@@ -78,6 +76,8 @@ def plan_calls(
         coordinator=coordinator.name if coordinator is not None and debated else None,
         stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
         no_calls=no_calls,
+        domains=plan.domain_reasons,
+        notes=plan.notes,
     )
 
 

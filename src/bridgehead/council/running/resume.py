@@ -30,11 +30,7 @@ class Unfinished:
 
 
 def unfinished(
-    turns: Sequence[Turn],
-    earlier: Sequence[Input],
-    *,
-    outstanding: Sequence[CallKey],
-    waiting_for: Sequence[str],
+    turns: Sequence[Turn], earlier: Sequence[Input], *, outstanding: Sequence[CallKey], waiting_for: Sequence[str]
 ) -> Unfinished:
     """What is left of `turns` after `earlier`, given what the run still waits for."""
     asked = {one.seat: one for one in earlier if isinstance(one, SeatPending)}

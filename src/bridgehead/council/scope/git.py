@@ -76,11 +76,7 @@ class Git:
         self._inputs = process.child_environment(fixed, base=environment)
 
     def run(
-        self,
-        *arguments: str,
-        stdin: bytes = b"",
-        codes: Sequence[int] = (0,),
-        extra: Mapping[str, str] | None = None,
+        self, *arguments: str, stdin: bytes = b"", codes: Sequence[int] = (0,), extra: Mapping[str, str] | None = None
     ) -> bytes:
         """What git prints; an exit code that is not in `codes` raises GitFailed."""
         settings = [word for entry in _SETTINGS for word in ("-c", entry)]

@@ -99,15 +99,19 @@ def renamed(patch: str) -> dict[str, str]:
     return {section.old: section.new for section in moved if section.old and section.new}
 
 
-def removed_lines(patch: str) -> dict[str, str]:
-    """{path: the lines a patch takes out of it}; a deleted file is known by its old name."""
+def changed_lines(patch: str, marks: str = "+-") -> dict[str, str]:
+    """{path: the lines a patch adds to it and takes out of it}; a deleted file is known by its old name."""
     taken: dict[str, str] = {}
     for section in sections(patch):
         if path := section.new or section.old:
             hunks = _HUNK.split(section.text)[1:]
-            lines = (line[1:] for hunk in hunks for line in hunk.split("\n") if line.startswith("-"))
+            lines = (line[1:] for hunk in hunks for line in hunk.split("\n") if line.startswith(tuple(marks)))
             taken[path] = "\n".join(lines)
     return taken
+
+
+def removed_lines(patch: str) -> dict[str, str]:
+    return changed_lines(patch, "-")
 
 
 def _section(text: str) -> Section:

@@ -29,13 +29,7 @@ _AGENT_FILES: Final = frozenset(
     {
         *("opencode.json", "opencode.jsonc", ".mcp.json", "mcp.json", ".claude.json", ".aider.conf.yml"),
         *("claude.md", "claude.local.md", "agents.md", "agents.override.md", "gemini.md", ".cursorrules"),
-        *(
-            ".windsurfrules",
-            ".clinerules",
-            "copilot-instructions.md",
-            ".geminiignore",
-            "gemini-extension.json",
-        ),
+        *(".windsurfrules", ".clinerules", "copilot-instructions.md", ".geminiignore", "gemini-extension.json"),
     }
 )
 _SECRET_FILES: Final = frozenset(
@@ -46,18 +40,7 @@ _SECRET_FILES: Final = frozenset(
         *("kubeconfig", ".s3cfg", ".boto", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml"),
     }
 )
-_SECRET_SUFFIXES: Final = (
-    ".pem",
-    ".key",
-    ".p12",
-    ".pfx",
-    ".jks",
-    ".keystore",
-    ".kdbx",
-    ".ppk",
-    ".asc",
-    ".tfvars",
-)
+_SECRET_SUFFIXES: Final = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".tfvars")
 _EXAMPLE: Final = re.compile(r"[._-](example|sample|template|dist|defaults?)$")
 
 

@@ -23,12 +23,7 @@ _SEVERITY: Final[Schema] = {"enum": [*map(str, Severity), None]}
 def _object(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
     # Strict modes want every property listed as required; optional ones may be null.
     properties = {**required, **(optional or {})}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def _list(entry: Schema) -> Schema:
@@ -96,11 +91,7 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
         }
     ),
     Answer.RESPONSES: _object(
-        {
-            "responses": _list(_RESPONSE),
-            "outputs": _list(_ITEM),
-            "cross_domain_signals": _list(_SIGNAL),
-        }
+        {"responses": _list(_RESPONSE), "outputs": _list(_ITEM), "cross_domain_signals": _list(_SIGNAL)}
     ),
     Answer.RULINGS: _object({"rulings": _list(_RULING)}),
     Answer.NOTES: _object({"challenge_notes": _list(_NOTE)}),

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.timeouts import Timeout, bridge_deadline, estimate_timeout
+from bridgehead.contract.timeouts import MAX_ROUNDS, Timeout, bridge_deadline, estimate_timeout
 from bridgehead.contract.words import Intensity, Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.calls import Seat, SeatEvent
+from bridgehead.council.debate.five_phase_vote import ROUNDS
 from bridgehead.council.request.settings import MEDIUM, NOT_FOUND
 from bridgehead.council.runtimes import BUILT_IN
 from bridgehead.council.runtimes.base import (
@@ -29,6 +30,8 @@ from bridgehead.council.runtimes.base import (
 )
 from bridgehead.council.runtimes.machine import Machine
 
+STEPS_OF_A_ROUND: Final = 3
+"""Challenges, a reminder of those that are owed, answers."""
 PROGRAMS: Final = ("claude", "gemini", "agy", "codex", "opencode")
 
 # Hints only, never sufficient for anything but naming the host seat (council §4).
@@ -40,12 +43,7 @@ _EXECUTOR_HINTS: Final = {
     "OPENCODE_CLIENT": "opencode",
     "GEMINI_CLI": "gemini",
 }
-_BRIDGE_OF_EXECUTOR: Final = {
-    "claude-code": "claude",
-    "codex": "codex",
-    "opencode": "opencode",
-    "gemini": "gemini",
-}
+_BRIDGE_OF_EXECUTOR: Final = {"claude-code": "claude", "codex": "codex", "opencode": "opencode", "gemini": "gemini"}
 UNKNOWN: Final = "unknown"
 TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
 TEAM_DOMAINS: Final = 3
@@ -101,6 +99,8 @@ class Wishes:
     max_concurrency: int = 8
     shortest_timeout: int = 0
     """No call is given up before it was silent this long, however small the estimate (`council.timeout`)."""
+    debates: bool = False
+    """Every seat debates in five phases."""
     discovery: dict[str, Any] = field(default_factory=dict)
 
 
@@ -217,7 +217,7 @@ class _Preflight:
             connection=connection.kind,
             id_prefix=self._runtime.id_prefix,
             timeout_seconds=timeout.timeout_s,
-            deadline_seconds=self._deadline(timeout.timeout_s),
+            deadline_seconds=self._deadline(timeout.timeout_s, taken, models),
             keeps_history=connection.keeps_history,
             reads_files=connection.reads_files,
             models=models,
@@ -258,9 +258,13 @@ class _Preflight:
         self._note("timeout_estimate", "done", value_seconds=timeout.timeout_s, basis=timeout.basis)
         return replace(timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout))
 
-    def _deadline(self, timeout_seconds: int) -> int:
-        domains = len(self._task.domains)
-        return bridge_deadline(timeout_seconds, self._task.intensity, domains, self._wishes.max_concurrency)
+    def _deadline(self, timeout_seconds: int, taken: Taken, models: Sequence[str | None]) -> int:
+        """Long enough for every step: a five-phase debate has its rounds and a last word, others a reminder each."""
+        intensity, wishes = self._task.intensity, self._wishes
+        in_phases = wishes.debates or taken.uses_teams
+        steps = 2 + (ROUNDS[intensity] if in_phases else STEPS_OF_A_ROUND * MAX_ROUNDS[intensity])
+        size = (len(self._task.domains), wishes.max_concurrency)
+        return bridge_deadline(timeout_seconds, intensity, *size, steps=steps, models=len(models))
 
     def _reasoning(self) -> str | None:
         level = self._runtime.reasoning(

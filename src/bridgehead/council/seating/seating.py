@@ -27,23 +27,10 @@ from bridgehead.council.reporting.seat_report import (
 )
 from bridgehead.council.request.settings import RuntimeSettings, Settings
 from bridgehead.council.runtimes import find_runtime
-from bridgehead.council.runtimes.base import (
-    NO_CONNECTION,
-    NOT_AUTHENTICATED,
-    Connection,
-    NativeDispatcher,
-    SeatSetup,
-)
+from bridgehead.council.runtimes.base import NO_CONNECTION, NOT_AUTHENTICATED, Connection, NativeDispatcher, SeatSetup
 from bridgehead.council.runtimes.exchange import RuntimeRefusal
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.rig import (
-    RIG_MARK,
-    RigAnswer,
-    RigRejected,
-    SeatTransport,
-    read_answer,
-    request_body,
-)
+from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected, SeatTransport, read_answer, request_body
 from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers, examine
 from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot

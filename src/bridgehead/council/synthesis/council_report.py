@@ -18,14 +18,7 @@ from bridgehead.council.attendance import Attendance
 from bridgehead.council.debate.five_phase_vote import debate_verdict
 from bridgehead.council.findings.dismissals import Dismissable, Dismissed, apply_dismissals, read_entry
 from bridgehead.council.findings.fingerprint import place_fingerprints
-from bridgehead.council.findings.history import (
-    Comparison,
-    FindingRecord,
-    FoundAgain,
-    Run,
-    carry_forward,
-    compare,
-)
+from bridgehead.council.findings.history import Comparison, FindingRecord, FoundAgain, Run, carry_forward, compare
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.reporting.report import (
@@ -129,11 +122,7 @@ def annotated(
 
 
 def compare_entries(
-    plan: CouncilPlan,
-    inputs: RunInputs,
-    seats: Sequence[SeatReport],
-    standing: Sequence[FindingEntry],
-    tree: Tree,
+    plan: CouncilPlan, inputs: RunInputs, seats: Sequence[SeatReport], standing: Sequence[FindingEntry], tree: Tree
 ) -> tuple[Comparison | None, Run]:
     """What became of earlier findings, for task types where that means something; and this run as history sees it."""
     completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
@@ -241,7 +230,9 @@ def assemble_report(
     """The report on the findings after Stage B."""
     tree = inputs.tree or Tree.of({})
     failed = debated.outcome == FAILED
-    entries = [finding_entry(one, inputs.tree, inputs.renames, coordinator_failed=failed) for one in findings]
+    entries = [
+        finding_entry(one, inputs.tree, inputs.renames, debated.notes, coordinator_failed=failed) for one in findings
+    ]
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
     dismissed = apply_to_entries(plan, inputs, standing, tree)
     comparison, run = compare_entries(plan, inputs, seats, standing, tree)
@@ -273,6 +264,7 @@ def assemble_report(
         partial_coverage=attendance.partial_coverage,
         skip_reasons=dict(attendance.skip_reasons),
         domains_covered=_union(seat.report.domains_covered for seat in used),
+        domain_reasons=dict(plan.domain_reasons),
         intensity=plan.task.intensity,
         fallback=plan.options.fallback,
         debate_rounds=debated.rounds,

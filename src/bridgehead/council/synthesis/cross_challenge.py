@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.task import BridgeInput
@@ -23,6 +25,7 @@ from bridgehead.council.prompts.debate import (
     Debated,
     advocate_prompt,
     council_integration_prompt,
+    question_prompt,
     reminder_prompt,
     repair_prompt,
 )
@@ -36,12 +39,13 @@ from bridgehead.council.request.domains import CROSS_DOMAIN, INTEGRATION
 from bridgehead.council.request.plan import PROPOSING_MODES
 from bridgehead.council.synthesis.cross_challenge_notes import (
     ChallengeNote,
+    NoteOutcome,
     apply_note,
     owed_notes,
     read_note,
     renamed_after_change,
 )
-from bridgehead.council.synthesis.finding import ID_PREFIX, CouncilFinding, as_output, highest_number
+from bridgehead.council.synthesis.finding import ID_PREFIX, YOU, CouncilFinding, as_output, highest_number
 
 PREFERENCE: Final = ("claude", "codex", "gemini", "opencode", "openai")
 COMPLETED: Final = "completed"
@@ -102,6 +106,7 @@ class CrossChallenge:
     ) -> None:
         """`settled` are findings of an earlier run: late ones are held against them, they stay as they are."""
         self.findings = list(findings)
+        self._beside = settled
         self._settled = [one for one in settled if one.cls is not FindingClass.WITHDRAWN]
         self.notes: list[ChallengeNote] = []
         self.warnings: list[str] = []
@@ -198,7 +203,7 @@ class CrossChallenge:
                 self._log("challenge_note", **note.to_json())
                 after[known[note.finding_id]] = apply_note(after[known[note.finding_id]], note)
             self._take_extras(one.value)
-        self.findings = renamed_after_change(self.findings, after)
+        self.findings = renamed_after_change(self.findings, after, self._beside)
 
     def _cites(self, note: ChallengeNote) -> bool:
         """Whether the note names a file and line, or quotes a text, that is there (K26)."""
@@ -329,6 +334,62 @@ class CrossChallenge:
 
     def _end(self) -> None:
         self.is_done = True
+
+
+class FindingQuestion(CrossChallenge):
+    """One more question about one finding, to its seat and the others; what they answer are notes as in Stage B."""
+
+    _text = ""
+    _record: Sequence[Mapping[str, Any]] = ()
+
+    def ask(self, text: str, record: Sequence[Mapping[str, Any]], seats: Sequence[Seat]) -> tuple[Call, ...]:
+        """Put the question to all seats at once; `record` is the argument so far."""
+        self._text, self._record = text, record
+        self.rounds += 1
+        self._put([self._question(seat) for seat in seats], self._after_question)
+        return self._drain()
+
+    def _question(self, seat: Seat) -> Ask:
+        finding, inputs = self.findings[0], self._inputs
+        material = inputs.material.for_seat(reads_files=seat.reads_files)
+        context = PromptContext(self._task, material, inputs.secret)
+        key = msgspec.structs.replace(self._key(Role.CHALLENGER, CROSS_DOMAIN, shard=1), seat=seat.name)
+        packet = Debated({FINDINGS: [_shown(finding)], "argument": list(self._record)})
+        own_finding = seat.name in finding.seats
+        prompt = question_prompt(context, key, packet, self._text, own_finding=own_finding)
+        return make_ask(seat, context, key, prompt, Answer.NOTES, _READ_NOTES, shown_ids=(finding.id,))
+
+    def _after_question(self) -> None:
+        """A seat that stands by its finding is not overruled by another, nor half of the seats by one."""
+        self.notes = list(self._read())
+        before = after = self.findings[0]
+        stands = any(one.by in before.seats and one.outcome is NoteOutcome.CONFIRMED for one in self.notes)
+        lowering = sum(one.outcome in (NoteOutcome.DOWNGRADED, NoteOutcome.WITHDRAWN) for one in self.notes)
+        for note in self.notes:
+            self._log("challenge_note", **note.to_json())
+            outcome = note.outcome
+            if outcome is NoteOutcome.WITHDRAWN and stands:
+                outcome = NoteOutcome.DISPUTED
+            elif outcome is NoteOutcome.DOWNGRADED and 2 * lowering < len(self.notes):
+                outcome = NoteOutcome.CONFIRMED
+            after = apply_note(after, replace(note, outcome=outcome))
+        self.findings = renamed_after_change([before], [after], self._beside)
+        self._end() if self.notes else self._fail()
+
+    def _read(self) -> Iterator[ChallengeNote]:
+        known = {self.findings[0].id}
+        for one in self._replies():
+            notes = [read_note(fields, known) for fields in one.value["challenge_notes"]]
+            if note := next(filter(None, notes), None):
+                cites, by = self._cites(note), one.ask.call.key.seat
+                yield replace(note, cites_evidence=cites, challenge=self._text, mechanism=None, by=by)
+
+    def _fail(self) -> None:
+        """The finding stays as it was, and the question stands unanswered."""
+        finding_id = self._classified[0].id
+        self.notes = [ChallengeNote(finding_id, NoteOutcome.CONFIRMED, self._text, by=YOU)]
+        self.warnings.append(f"question_unanswered:{finding_id}")
+        self._end()
 
 
 def _shown(finding: CouncilFinding) -> dict[str, Any]:

@@ -12,13 +12,7 @@ from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.debate.challenges import MECHANISMS
 from bridgehead.council.replies.items import as_line, as_text, parse_severity
 from bridgehead.council.reporting.report import FindingClass
-from bridgehead.council.synthesis.finding import (
-    COORDINATOR,
-    ID_PREFIX,
-    CouncilFinding,
-    Position,
-    highest_number,
-)
+from bridgehead.council.synthesis.finding import COORDINATOR, ID_PREFIX, CouncilFinding, Position, highest_number
 
 _SERIOUS: Final = frozenset({Severity.CRITICAL, Severity.HIGH})
 
@@ -41,6 +35,8 @@ class ChallengeNote:
     response: str = ""
     new_severity: Severity | None = None
     cites_evidence: bool = False
+    by: str = COORDINATOR
+    """Who answers: the coordinator of Stage B, or a seat that was asked about one finding."""
 
     def lowers(self, finding: CouncilFinding) -> bool:
         """Whether it names a severity, and a lower one; no severity at all is no milder judgement."""
@@ -55,6 +51,7 @@ class ChallengeNote:
             "outcome": self.outcome.value,
             "new_severity": self.new_severity,
             "cites_evidence": self.cites_evidence,
+            **({"by": self.by} if self.by != COORDINATOR else {}),
         }
 
 
@@ -89,7 +86,7 @@ def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
         case NoteOutcome.WITHDRAWN if note.cites_evidence:
             return replace(challenged, cls=FindingClass.WITHDRAWN, shared_cli_path=False, reason=why)
         case NoteOutcome.WITHDRAWN | NoteOutcome.DISPUTED:
-            doubt = Position(COORDINATOR, note.new_severity, why or "doubts it")
+            doubt = Position(note.by, note.new_severity, why or "doubts it")
             own = finding.positions or tuple(
                 Position(source.seat.name, source.output.severity, f"reports it: {source.output.title}")
                 for source in finding.sources
@@ -99,9 +96,11 @@ def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
             return challenged
 
 
-def renamed_after_change(before: Sequence[CouncilFinding], after: Sequence[CouncilFinding]) -> list[CouncilFinding]:
+def renamed_after_change(
+    before: Sequence[CouncilFinding], after: Sequence[CouncilFinding], beside: Sequence[CouncilFinding] = ()
+) -> list[CouncilFinding]:
     """Findings that changed class get the next id of the new class, the old one in `was` (council §14.6)."""
-    taken = {cls: highest_number(before, cls) for cls in ID_PREFIX}
+    taken = {cls: highest_number([*before, *beside], cls) for cls in ID_PREFIX}
     renamed: list[CouncilFinding] = []
     for old, new in zip(before, after, strict=True):
         if new.cls is old.cls or new.cls is FindingClass.WITHDRAWN:

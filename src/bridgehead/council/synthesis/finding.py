@@ -21,6 +21,7 @@ from bridgehead.council.reporting.report import STATIC, FindingClass
 
 CALLER: Final = "caller"
 COORDINATOR: Final = "coordinator"
+YOU: Final = "you"
 UNKNOWN_FAMILY: Final = "unknown"
 HIGH_DEPTH: Final = ("claude", "native-dispatch")
 

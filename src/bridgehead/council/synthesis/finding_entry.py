@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import Confidence
+from bridgehead.council.debate.challenges import NOBODY_ANSWERED
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, is_weak, with_identity
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.reporting.report import (
+    ArgumentStep,
+    CitedLines,
     Confirmation,
     FindingClass,
     FindingEntry,
     SourceFinding,
     StatedPosition,
 )
-from bridgehead.council.synthesis.finding import CouncilFinding, as_output
+from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
+from bridgehead.council.synthesis.finding import COORDINATOR, YOU, CouncilFinding, as_output
 
 _ONE_STEP_DOWN: Final = {
     Confidence.HIGH: Confidence.MEDIUM,
@@ -26,14 +30,26 @@ _ONE_STEP_DOWN: Final = {
 _RANK: Final = {("passed", "quote"): 0, ("passed", "line"): 1, ("failed", None): 2, ("unchecked", None): 3}
 
 
+MOST_CITED: Final = 3
+MOST_LINES: Final = 12
+AROUND: Final = 2
+SECOND_LOOK: Final = "second look"
+
+
 def finding_entry(
-    finding: CouncilFinding, tree: Tree | None, renames: Mapping[str, str], *, coordinator_failed: bool
+    finding: CouncilFinding,
+    tree: Tree | None,
+    renames: Mapping[str, str],
+    notes: Sequence[ChallengeNote] = (),
+    *,
+    coordinator_failed: bool,
 ) -> FindingEntry:
     """The entry of one finding; its evidence is that of the member whose citation held best."""
     members = [source.output for source in finding.sources] or [with_identity(as_output(finding), tree, renames)]
     best = min(members, key=_evidence_rank)
     fingerprint, fingerprints = cluster_fingerprint([_identity(member) for member in members])
     confidence = finding.confidence
+    record = tuple(record_of(finding, [one for one in notes if one.finding_id in (finding.id, finding.was)]))
     return FindingEntry(
         id=finding.id,
         cls=finding.cls,
@@ -58,7 +74,10 @@ def finding_entry(
         confidence=_ONE_STEP_DOWN[confidence] if coordinator_failed else confidence,
         shared_cli_path=finding.shared_cli_path,
         da_challenged=finding.da_challenged,
-        challenges=sum(map(_challenges, members)) + finding.da_challenged,
+        challenges=sum(map(_challenges, members)) + finding.da_challenged + _questions(record),
+        record=record,
+        unanswered=sum(one.step == "unanswered" for one in record),
+        cited=tuple(cited_lines(_check(best), tree)),
         fingerprint=fingerprint,
         fingerprints=fingerprints,
         evidence_check=_check(best),
@@ -73,6 +92,39 @@ def finding_entry(
     )
 
 
+def record_of(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> Iterator[ArgumentStep]:
+    """The argument about a finding: claims and debates of its seats, then the second look, then what you asked."""
+    for source in finding.sources:
+        output, seat = source.output, source.seat.name
+        more = output.description.removesuffix(output.title).rstrip(": \n")
+        claim = f"{output.severity or output.type}: {output.title}" + (f". {more}" if more else "")
+        yield ArgumentStep("claim", f"{seat}, {output.agent}" if output.agent else seat, claim)
+        for step in output.argument if isinstance(output.argument, tuple) else ():
+            yield ArgumentStep(**{**step, "by": f"{seat}, {step['by']}"})
+    asked = ""
+    for note in notes:
+        if note.challenge and note.challenge != asked:
+            yield ArgumentStep("challenge", SECOND_LOOK if note.by == COORDINATOR else YOU, note.challenge)
+        asked = note.challenge
+        if note.by == YOU or (note.challenge and not note.response):
+            yield ArgumentStep("unanswered", "everybody", NOBODY_ANSWERED)
+            continue
+        by = SECOND_LOOK if note.by == COORDINATOR else note.by
+        said = ": ".join(filter(None, [note.outcome.value, note.response]))
+        yield ArgumentStep("defence" if note.by in finding.seats else "ruling", by, said)
+
+
+def cited_lines(check: Mapping[str, Any], tree: Tree | None) -> Iterator[CitedLines]:
+    """The lines that were found where the evidence says they are."""
+    found = [one for one in check.get("references", ()) if one["outcome"] == "passed" and one["lines"]]
+    for reference in found[:MOST_CITED]:
+        text = tree.file(reference["path"]) if tree is not None else None
+        if text is not None:
+            first, last = reference["lines"]
+            start, end = max(first - AROUND, 1), min(last, first + MOST_LINES) + AROUND
+            yield CitedLines(reference["path"], (first, last), start, tuple(text.lines[start - 1 : end]))
+
+
 def _only_confirming(finding: CouncilFinding) -> str | None:
     return finding.confirming_seats[0] if len(finding.confirming_seats) == 1 else None
 
@@ -81,6 +133,10 @@ def _identity(output: Output) -> Identity:
     own = output.fingerprint if isinstance(output.fingerprint, str) else ""
     names = output.fingerprints if isinstance(output.fingerprints, tuple) else ()
     return Identity(own, tuple(name for name in names if name != own))
+
+
+def _questions(record: Sequence[ArgumentStep]) -> int:
+    return sum(one.step == "challenge" and one.by == YOU for one in record)
 
 
 def _challenges(output: Output) -> int:

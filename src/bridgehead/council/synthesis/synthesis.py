@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from bridgehead.contract.report import Usage
 from bridgehead.council.calls import Call, CallKey, Result, Seat
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Budget, Tally
@@ -21,11 +23,13 @@ from bridgehead.council.synthesis.cross_challenge import (
     COMPLETED,
     SKIPPED,
     CrossChallenge,
+    FindingQuestion,
     choose_coordinator,
     most_calls,
 )
 from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
-from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
+from bridgehead.council.synthesis.finding import YOU, CouncilFinding, SeatReport
+from bridgehead.council.synthesis.finding_entry import SECOND_LOOK, record_of
 from bridgehead.council.synthesis.join import number, stage_a
 
 Signature = frozenset[tuple[str, str, str]]
@@ -81,6 +85,23 @@ class Synthesis:
             return ()
         return self._debate(seat, fresh)
 
+    def question(self, finding_id: str, text: str, seats: Sequence[Seat]) -> tuple[Call, ...]:
+        """Ask the seats about one finding once more; without it, or anybody to ask, nothing changes."""
+        asked = [one for one in self.findings if one.id == finding_id and one.cls is not FindingClass.WITHDRAWN]
+        if not (asked and seats and self.is_done):
+            return ()
+        if self._budget.refusal(len(seats)) is not None:
+            self.warnings.append(BUDGET_REACHED)
+            return ()
+        self._runs += 1
+        self._beside = [one for one in self.findings if one.id != finding_id]
+        notes = [one for one in self.debate.notes if one.finding_id in (asked[0].id, asked[0].was)]
+        record = [_without_seat(msgspec.to_builtins(step)) for step in record_of(asked[0], notes)]
+        given = (self._plan.task, self._inputs, self._tally, self._log)
+        stage = FindingQuestion(asked, seats[0], *given, attempt=self._runs, settled=self._beside)
+        self._stage, self.is_done = stage, False
+        return stage.ask(text, record, seats)
+
     def received(self, result: Result) -> tuple[Call, ...]:
         """A result of Stage B; returns the next calls."""
         if self._stage is None or self.is_done:
@@ -105,20 +126,24 @@ class Synthesis:
     def _debate(self, seat: Seat, fresh: Sequence[CouncilFinding]) -> tuple[Call, ...]:
         self._runs += 1
         self._stage = CrossChallenge(
-            fresh,
-            seat,
-            self._plan.task,
-            self._inputs,
-            self._tally,
-            self._log,
-            attempt=self._runs,
-            settled=self._beside,
+            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs, settled=self._beside
         )
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
         return self._stage.start()
 
+    def _take_answers(self, stage: FindingQuestion) -> None:
+        """What a question changed; all else of an earlier Stage B stays."""
+        self.warnings += stage.warnings
+        finding, notes = stage.findings[0], (*self.debate.notes, *stage.notes)
+        mine = tuple(one for one in notes if one.finding_id in (finding.id, finding.was))
+        self._settled[_signature(finding)] = (finding, mine)
+        self._finish([*self._beside, finding], replace(self.debate, notes=notes, usage=self._tally.usage()))
+
     def _take(self, stage: CrossChallenge) -> None:
+        if isinstance(stage, FindingQuestion):
+            self._take_answers(stage)
+            return
         self.warnings += stage.warnings
         if stage.outcome == COMPLETED:
             for finding in stage.findings:
@@ -149,6 +174,12 @@ class Synthesis:
 
     def _old_notes(self) -> tuple[ChallengeNote, ...]:
         return tuple(note for one in self._beside for note in self._settled[_signature(one)][1])
+
+
+def _without_seat(step: dict[str, Any]) -> dict[str, Any]:
+    """A step as every seat may see it: the role that spoke, not whose."""
+    seat, _, role = step["by"].partition(", ")
+    return {**step, "by": role or (seat if seat in (YOU, SECOND_LOOK) else "a reviewer")}
 
 
 def _signature(finding: CouncilFinding) -> Signature:

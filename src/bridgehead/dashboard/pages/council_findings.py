@@ -1,24 +1,22 @@
-"""Findings of a report as the council page shows them: ordered, filtered by what the address asks, with their story."""
+"""Findings of a report as the council page shows them: ordered, filtered by the address, with their argument."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 
 from bridgehead.assembly.council.views import FindingText
 from bridgehead.contract.words import Severity
-from bridgehead.council.reporting.render.sentences import challenged
+from bridgehead.council.reporting.render.sentences import argument, place_of, standing
+from bridgehead.council.reporting.report import FindingClass, FindingEntry
 from bridgehead.dashboard.excerpts import Excerpt, Excerpts
 
 PAGE_LENGTH: Final = 50
 _RANK: Final = {severity.value: severity.rank for severity in Severity}
-
-FindingStory = tuple[str, str]
-"""Which round, and what happened in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Filter:
         return (
             (not self.severity or severity_of(finding) == self.severity)
             and (not self.seat or self.seat in seats_of(finding))
-            and (not self.domain or self.domain in finding["domains"])
+            and (not self.domain or self.domain in finding.domains)
             and (not self.state or self.state in states_of(text))
         )
 
@@ -81,7 +79,7 @@ class Choices:
         return cls(
             tuple(sorted(severities, key=lambda name: -_RANK.get(name, 0))),
             _sorted(seat for text in findings for seat in seats_of(text.finding)),
-            _sorted(domain for text in findings for domain in text.finding["domains"]),
+            _sorted(domain for text in findings for domain in text.finding.domains),
             _sorted(state for text in findings for state in states_of(text)),
         )
 
@@ -93,16 +91,16 @@ class ShownFinding:
     text: FindingText
     severity: str
     place: str
-    seats: tuple[str, ...]
     states: tuple[str, ...]
     standing: str
     excerpt: Excerpt | None
-    story: tuple[FindingStory, ...]
+    story: tuple[tuple[str, str], ...]
+    """Who did what, and the words."""
     earlier_id: str | None
     """Its name in the run before, where it was found already."""
 
     @property
-    def finding(self) -> dict[str, Any]:
+    def finding(self) -> FindingEntry:
         return self.text.finding
 
 
@@ -111,24 +109,23 @@ def shown(
 ) -> ShownFinding:
     """`earlier` names the findings of the run before by fingerprint, `dismissed_now` those dismissed since."""
     finding = text.finding
-    known = [earlier[print_] for print_ in finding["fingerprints"] if print_ in earlier]
-    since = ("dismissed",) if finding["fingerprint"] in dismissed_now and not text.dismissed else ()
+    known = [earlier[print_] for print_ in finding.fingerprints if print_ in earlier]
+    since = ("dismissed",) if finding.fingerprint in dismissed_now and not text.dismissed else ()
     return ShownFinding(
         text,
         severity_of(finding),
         place_of(finding),
-        seats_of(finding),
         (*states_of(text), *since),
-        standing_of(finding),
+        standing(finding, compared=False),
         excerpts.of(finding),
-        tuple(story_of(text.history)),
+        tuple(argument(finding)),
         known[0] if known else None,
     )
 
 
 def uncompared(text: FindingText) -> FindingText:
     """A finding of a run that was compared with none: that it is new says nothing."""
-    return msgspec.structs.replace(text, finding={**text.finding, "state": None})
+    return msgspec.structs.replace(text, finding=msgspec.structs.replace(text.finding, state=None))
 
 
 def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
@@ -137,98 +134,30 @@ def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
         findings,
         key=lambda text: (
             text.dismissed is not None,
+            text.untouched,
             -_RANK.get(severity_of(text.finding), 0),
-            -len(text.finding["confirmed_by"]),
+            -len(text.finding.confirmed_by),
         ),
     )
 
 
-def severity_of(finding: Mapping[str, Any]) -> str:
-    return str(finding["severity"] or "unrated")
+def severity_of(finding: FindingEntry) -> str:
+    return str(finding.severity or "unrated")
 
 
-def seats_of(finding: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(source["bridge"]) for source in finding["source_findings"]))
+def seats_of(finding: FindingEntry) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(source.bridge for source in finding.source_findings))
 
 
 def states_of(text: FindingText) -> tuple[str, ...]:
     """Words a person filters by: against the run before, disputed, dismissed."""
-    found = [text.finding.get("state"), "disputed" if text.finding["class"] == "disputed" else None]
-    return tuple(str(state) for state in (*found, "dismissed" if text.dismissed else None) if state)
-
-
-def place_of(finding: Mapping[str, Any]) -> str:
-    anchor = finding.get("anchor")
-    if anchor:
-        first, last = anchor["lines"]
-        return f"{anchor['path']}:{first}" + ("" if first == last else f"-{last}")
-    references = (finding.get("evidence_check") or {}).get("references") or ()
-    return str(references[0]["path"]) if references else ""
-
-
-def standing_of(finding: Mapping[str, Any]) -> str:
-    """Who confirmed it, in which of the three ways (council Q4), and what it went through."""
-    confirmation = finding["confirmation"]
-    facts = [
-        "confirmed by another model" if confirmation["model"] else None,
-        "confirmed by another runtime" if confirmation["runtime"] else None,
-        "quoted text found in the file" if confirmation["evidence"] else None,
-        f"evidence not found ({finding['evidence_check'].get('reason')})"
-        if (finding.get("evidence_check") or {}).get("outcome") == "failed"
-        else None,
-        challenged(
-            finding["challenges"],
-            disputed=bool(finding["positions"] or finding["disputed_in"] or finding["class"] == "disputed"),
-            evidence=(finding.get("evidence_check") or {}).get("outcome"),
-        ),
-        "reported by one seat only" if len(seats_of(finding)) == 1 else None,
-    ]
-    return " · ".join(fact for fact in facts if fact)
-
-
-def story_of(history: Iterable[Mapping[str, Any]]) -> Iterable[FindingStory]:
-    """The lines of the log about one finding, as sentences."""
-    for line in history:
-        sentence = _SENTENCES.get(str(line.get("event")))
-        if sentence:
-            number = line.get("round")
-            yield (f"round {number}" if number else "second look"), sentence(line)
-
-
-def _raised(line: Mapping[str, Any]) -> str:
-    agent = line.get("agent") or line.get("domain")
-    return f"raised by {line.get('bridge')}, {agent} ({line.get('severity') or 'unrated'})"
-
-
-def _doubted(line: Mapping[str, Any]) -> str:
-    return f"challenged by {line.get('by') or 'challenger'}: {line.get('text')}"
-
-
-def _answered(line: Mapping[str, Any]) -> str:
-    return {
-        "defend": "defended",
-        "revise": "revised",
-        "withdraw": "given up by its author",
-        "no_response": "left unanswered",
-    }.get(str(line.get("stance")), f"answered: {line.get('stance')}")
-
-
-def _ruled(line: Mapping[str, Any]) -> str:
-    return {
-        "maintain": "the challenger maintains the doubt",
-        "withdraw": "the challenger takes the doubt back",
-        "escalate": "the challenger insists",
-    }.get(str(line.get("ruling")), f"ruled: {line.get('ruling')}")
-
-
-_SENTENCES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
-    "output": _raised,
-    "challenge": _doubted,
-    "response": _answered,
-    "ruling": _ruled,
-    "state": lambda line: f"now {line.get('to')}",
-    "challenge_note": lambda line: f"{line.get('outcome')}: {line.get('challenge')}",
-}
+    said = {
+        "disputed": text.finding.cls is FindingClass.DISPUTED,
+        "unanswered": text.finding.unanswered,
+        "untouched lines": text.untouched,
+        "dismissed": text.dismissed,
+    }
+    return tuple(filter(None, [text.finding.state, *(word for word, holds in said.items() if holds)]))
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:

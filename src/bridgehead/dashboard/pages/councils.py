@@ -122,7 +122,7 @@ def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
         report = council_report(context.assembly, review_id, clock=context.clock)
     except BridgeheadError:
         return {}
-    return {print_: str(text.finding["id"]) for text in report.findings for print_ in text.finding["fingerprints"]}
+    return {print_: text.finding.id for text in report.findings for print_ in text.finding.fingerprints}
 
 
 def _dismissed_since(context: PageContext, council_id: str) -> frozenset[str]:

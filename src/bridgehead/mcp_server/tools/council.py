@@ -84,6 +84,7 @@ def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
         ),
         task=wanted.task,
         domains=tuple(wanted.domains),
+        add_domains=tuple(wanted.add_domains),
         options=msgspec.structs.replace(
             # An argument named like an option is that option.
             msgspec.convert(wanted, CouncilOptions, from_attributes=True),

@@ -28,16 +28,7 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
 
     verb: Annotated[
         Literal[
-            "review",
-            "audit",
-            "analyze",
-            "plan",
-            "research",
-            "brainstorm",
-            "design",
-            "synthesize",
-            "debate",
-            "ask",
+            "review", "audit", "analyze", "plan", "research", "brainstorm", "design", "synthesize", "debate", "ask"
         ],
         Meta(description="What the council does; `ask` decides from the words of `task`."),
     ] = "review"
@@ -53,12 +44,12 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     task: Annotated[str, Meta(max_length=100_000, description="What to look for, in your words.")] = ""
     domains: Annotated[
         Names,
-        Meta(description="Points of view, such as security or testing; default: chosen from the scope."),
+        Meta(description="Only these points of view, such as security or testing; default: what the code calls for."),
     ] = []
+    add_domains: Annotated[Names, Meta(description="Points of view besides those that the code calls for.")] = []
     intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")] = None
     runtimes: Annotated[
-        Names,
-        Meta(description="Who sits: claude, codex, gemini, opencode, openai, static; default: who can."),
+        Names, Meta(description="Who sits: claude, codex, gemini, opencode, openai, static; default: who can.")
     ] = []
     host_seat: Annotated[
         Name,
@@ -71,12 +62,10 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0)] | None, Meta(description="Stop before one more call than this.")
     ] = None
     resume: Annotated[
-        Name | None,
-        Meta(description="Go on with this council instead of starting one; only the fields below count."),
+        Name | None, Meta(description="Go on with this council instead of starting one; only the fields below count.")
     ] = None
     answers: Annotated[
-        list[HostAnswer],
-        Meta(max_length=200, description="With resume: your answers to the council's requests."),
+        list[HostAnswer], Meta(max_length=200, description="With resume: your answers to the council's requests.")
     ] = []
     retry: Annotated[Names, Meta(description="With resume: seats to try again.")] = []
     close: Annotated[bool, Meta(description="With resume: wait for nobody any longer.")] = False
@@ -119,8 +108,7 @@ class RigSendArguments(Arguments, frozen=True, kw_only=True):
     tldr: Annotated[Name | None, Meta(description="One sentence for the listing.")] = None
     references: Annotated[Names, Meta(description="Commits it answers; `auto` finds them.")] = []
     by: Annotated[
-        Name | None,
-        Meta(description="With a question or an ACK: when it is to be done; a time, or 30m, 2h, 3d."),
+        Name | None, Meta(description="With a question or an ACK: when it is to be done; a time, or 30m, 2h, 3d.")
     ] = None
     push: Annotated[bool, Meta(description="Also push it.")] = True
     new_recipients: Annotated[bool, Meta(description="Names similar to known ones are meant as they are.")] = False

@@ -14,8 +14,11 @@ from typing import Final
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import OutputState, Severity, Status
 from bridgehead.council.reporting.render.sentences import (
+    argument,
     beside,
+    cited_code,
     comparison_line,
+    domain_lines,
     headline,
     notes,
     one_line,
@@ -23,16 +26,13 @@ from bridgehead.council.reporting.render.sentences import (
     place_of,
     plural,
     reason_in_words,
+    said,
+    set_apart,
     standing,
+    superseding,
     visible,
 )
-from bridgehead.council.reporting.report import (
-    AbortedReport,
-    CouncilReport,
-    FindingClass,
-    FindingEntry,
-    Participant,
-)
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry, Participant
 
 _VOID: Final = frozenset({"meta", "br", "hr", "circle", "path", "line", "rect"})
 MOST_DOTS: Final = 60
@@ -242,6 +242,7 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
         f"{report.task_type} of {report.scope}, {report.intensity}; council {report.review_id}, {report.timestamp}",
         class_="soft",
     )
+    yield from (element("p", line) for line in superseding(report))
     compared = comparison_line(report)
     if compared:
         yield element("p", f"Since the last run: {compared}.")
@@ -259,22 +260,17 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
             "Dashed and bent: challenged; green held, blue was revised, amber stayed in dispute, red was withdrawn.",
             class_="soft",
         )
-    apart = [f"{one.id} {one.severity or one.type}: {one.title} ({place_of(one)})" for one in report.untouched_findings]
-    yield from _list("On lines the change did not touch", apart)
-    yield from _list("Withdrawn", [f"{one.id} {one.title}: {one.reason}" for one in report.withdrawn_findings])
-    yield from _list(
-        "Dismissed",
-        [
-            f"{one.id} {one.title}: {one.reason} ({one.author})"
-            + (", by this change itself" if one.dismissed_in_this_change else "")
-            for one in report.dismissed_findings
-        ],
-    )
+    for title, apart in set_apart(report).items():
+        yield element("h2", title)
+        yield from (_finding(entry, (), is_open=False, compared=False, told=told) for told, entry in apart)
     yield from _seats(report)
+    yield from _list("Points of view", domain_lines(report))
     yield from _list("Notes", [*report.synthesis_notes, *notes(report.warnings, codes=True)])
 
 
-def _finding(entry: FindingEntry, analysed: Sequence[FindingEntry], *, is_open: bool, compared: bool) -> Markup:
+def _finding(
+    entry: FindingEntry, analysed: Sequence[FindingEntry], *, is_open: bool, compared: bool, told: str = ""
+) -> Markup:
     severity = str(entry.severity or entry.type)
     parts: list[Markup] = [
         element(
@@ -283,25 +279,26 @@ def _finding(entry: FindingEntry, analysed: Sequence[FindingEntry], *, is_open: 
             entry.title,
             element("span", place_of(entry), class_="place mono"),
         ),
-        element(
-            "p",
-            f"{standing(entry, compared=compared)}; confidence {entry.confidence}; {entry.id}",
-            class_="soft",
-        ),
+        element("p", f"{standing(entry, compared=compared)}; confidence {entry.confidence}; {entry.id}", class_="soft"),
     ]
     parts += [
         element("p", f"static analysis there: {one.title} ({one.severity}, {one.id})", class_="soft")
         for one in analysed
     ]
-    if entry.description:
-        parts.append(element("p", entry.description))
-    if entry.evidence:
-        parts.append(element("pre", entry.evidence))
+    description, evidence = said(entry)
+    parts += [element("p", words) for words in (told, description) if words]
+    if evidence:
+        parts.append(element("pre", evidence))
     if entry.remediation:
         parts.append(element("p", element("strong", "Action: "), entry.remediation))
     if entry.cls is FindingClass.DISPUTED:
         positions = [f"{one.bridge} ({one.severity}): {one.position}" for one in entry.positions]
         parts.append(element("ul", *(element("li", position) for position in positions)))
+    code = [joined(element("p", place, class_="soft mono"), element("pre", text)) for place, text in cited_code(entry)]
+    argued = [joined(element("dt", what), element("dd", text)) for what, text in argument(entry)]
+    if code or argued:
+        both = [element("div", *code), *([element("dl", *argued)] if argued else [])]
+        parts.append(element("div", *both, class_="argued"))
     parts += [element("p", note, class_="soft") for note in _dismissal_notes(entry)]
     return element("details", *parts, id=entry.id, open="" if is_open else None)
 

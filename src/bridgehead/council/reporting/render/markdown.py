@@ -14,12 +14,19 @@ import msgspec
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Status, severity_rank
 from bridgehead.council.reporting.render.sentences import (
+    argument,
+    cited_code,
     comparison_line,
+    domain_lines,
     headline,
+    notes,
     one_line,
     ordered,
     place_of,
+    said,
+    set_apart,
     standing,
+    superseding,
     visible,
 )
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
@@ -27,13 +34,7 @@ from bridgehead.council.reporting.report import AbortedReport, CouncilReport, Fi
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _OWN_FIELDS: Final = (
     *("agents_spawned", "dispatch_mode", "subagent_mode", "multi_agent_enabled", "reasoning_level"),
-    *(
-        "models_configured",
-        "models_used",
-        "instances_spawned",
-        "instances_completed",
-        "intra_bridge_confirmed",
-    ),
+    *("models_configured", "models_used", "instances_spawned", "instances_completed", "intra_bridge_confirmed"),
 )
 _CELL_CHARACTERS: Final = 200
 
@@ -66,37 +67,39 @@ def front_matter(fields: dict[str, Any]) -> str:
 
 
 def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
-    yield front_matter(
-        {
-            "skill": "deep-council",
-            "timestamp": report.timestamp,
-            "artifact_type": "council",
-            "domains": list(report.domains_covered),
-            "verdict": report.verdict,
-            "bridges_available": list(report.bridges_available),
-            "bridges_skipped": list(report.bridges_skipped),
-            "review_id": report.review_id,
-            "context_summary": context_summary,
-            "partial_coverage": report.partial_coverage,
-        }
-    )
+    judged = {"domains": list(report.domains_covered), "verdict": report.verdict}
+    yield _council_matter(report, judged, report.bridges_available, context_summary)
     entries = ordered(report.findings())
     yield ""
     yield f"# Council {escaped(report.review_id)}: {headline(report, entries)}"
     yield ""
     yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
+    yield from (escaped(line) for line in superseding(report))
     if compared := comparison_line(report):
         yield f"Since the last run: {compared}."
     yield from _table(entries)
     for entry in entries:
         yield from _finding(entry, compared=bool(comparison_line(report)))
-    yield from _untouched(report)
-    yield from _withdrawn(report)
-    yield from _dismissed(report)
+    for title, apart in set_apart(report).items():
+        yield ""
+        yield f"## {title}"
+        for told, entry in apart:
+            yield from _finding(entry, compared=False, told=told)
     yield from _recommendation(report)
     yield from _seats(report)
-    yield from _notes(report)
+    yield from _list("Points of view", [escaped(line) for line in domain_lines(report)])
+    remarks = (*report.synthesis_notes, *notes(report.warnings, codes=True))
+    yield from _list("Notes", [escaped(note) for note in remarks])
     yield from _json(report)
+
+
+def _council_matter(
+    report: CouncilReport | AbortedReport, judged: dict[str, Any], available: Sequence[str], context_summary: str
+) -> str:
+    fields = {"skill": "deep-council", "timestamp": report.timestamp, "artifact_type": "council", **judged}
+    fields |= {"bridges_available": list(available), "bridges_skipped": list(report.bridges_skipped)}
+    fields |= {"review_id": report.review_id, "context_summary": context_summary}
+    return front_matter({**fields, "partial_coverage": report.partial_coverage})
 
 
 def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
@@ -111,21 +114,29 @@ def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
         yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(place_of(entry))} | {seats} |"
 
 
-def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
+def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) -> Iterator[str]:
+    """One finding with its argument; `told`: why it stands apart from the others."""
     yield ""
-    yield f"## {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
+    yield f"{'##' if told is None else '###'} {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
     yield ""
+    if told:
+        yield f"{escaped(told)}\n"
     where = f"{escaped(place_of(entry))}: " if place_of(entry) else ""
     yield f"{where}{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
-    if entry.description:
+    description, evidence = said(entry)
+    if description:
+        yield f"\n{escaped(description)}"
+    if evidence:
+        yield f"\n{fenced(evidence)}"
+    for place, code in cited_code(entry):
         yield ""
-        yield escaped(entry.description)
-    if entry.evidence:
-        yield ""
-        yield fenced(entry.evidence)
+        yield f"{escaped(place)}\n\n{fenced(code)}"
     if entry.remediation:
         yield ""
         yield f"**Action:** {escaped(entry.remediation)}"
+    if steps := argument(entry):
+        yield "\nThe argument:"
+        yield from (f"- **{escaped(what)}**: {escaped(text)}" for what, text in steps)
     if entry.cls is FindingClass.DISPUTED:
         yield ""
         yield "Positions:"
@@ -135,26 +146,6 @@ def _finding(entry: FindingEntry, *, compared: bool) -> Iterator[str]:
         if note:
             yield ""
             yield f"_{escaped(note)}_"
-
-
-def _untouched(report: CouncilReport) -> Iterator[str]:
-    found = report.untouched_findings
-    lines = [f"{one.id} {one.severity or one.type}: {escaped(one.title)} ({escaped(place_of(one))})" for one in found]
-    yield from _list("On lines the change did not touch", lines)
-
-
-def _withdrawn(report: CouncilReport) -> Iterator[str]:
-    found = report.withdrawn_findings
-    yield from _list("Withdrawn", [f"{one.id} {escaped(one.title)}: {escaped(one.reason)}" for one in found])
-
-
-def _dismissed(report: CouncilReport) -> Iterator[str]:
-    lines = []
-    for one in report.dismissed_findings:
-        until = f", until {one.expires}" if one.expires else ""
-        new = " **by this change itself**" if one.dismissed_in_this_change else ""
-        lines.append(f"{one.id} {escaped(one.title)}: {escaped(one.reason)} ({escaped(one.author)}{until}){new}")
-    yield from _list("Dismissed", lines)
 
 
 def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -191,10 +182,6 @@ def _seats(report: CouncilReport) -> Iterator[str]:
         )
 
 
-def _notes(report: CouncilReport) -> Iterator[str]:
-    yield from _list("Notes", [escaped(note) for note in (*report.synthesis_notes, *report.warnings)])
-
-
 def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
     yield ""
     yield "## Report"
@@ -203,21 +190,7 @@ def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
 
 
 def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
-    yield front_matter(
-        {
-            "skill": "deep-council",
-            "timestamp": report.timestamp,
-            "artifact_type": "council",
-            "domains": [],
-            "verdict": None,
-            "status": report.status,
-            "bridges_available": [],
-            "bridges_skipped": list(report.bridges_skipped),
-            "review_id": report.review_id,
-            "context_summary": context_summary,
-            "partial_coverage": report.partial_coverage,
-        }
-    )
+    yield _council_matter(report, {"domains": [], "verdict": None, "status": report.status}, (), context_summary)
     yield ""
     yield f"# Council {escaped(report.review_id)}: ABORTED"
     yield ""

@@ -13,7 +13,14 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import Severity, Status, severity_rank
 from bridgehead.council.findings.evidence import read_citations
-from bridgehead.council.reporting.report import STATIC, CouncilReport, FindingClass, FindingEntry, Participant
+from bridgehead.council.reporting.report import (
+    STATIC,
+    CitedLines,
+    CouncilReport,
+    FindingClass,
+    FindingEntry,
+    Participant,
+)
 
 _SENTENCES: Final = {
     "no_model_took_part": "no model took part: this is static analysis alone",
@@ -23,8 +30,10 @@ _SENTENCES: Final = {
     "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
     "material_left_out": "not everything fitted into the prompts; left out by seat: {detail}",
     "unread_files": "no seat has read {detail} of the files, so this is no verdict on them; the report names them",
-    "static_truncated": "the analysers found more than is listed, left out: {detail}",
-    "analyser_failed": "an analyser gave no answer: {detail}",
+    "static_truncated": "the analysers found more than the report lists; left out, the lightest: {detail}",
+    "analyser_failed": "an analyser gave no answer, so what it would have found is missing: {detail}",
+    "analyser_absent": "not installed, so nobody ran them on their kind of files: {detail}; see bridgehead runtimes",
+    "question_unanswered": "nobody answered the question about {detail}; it stands as it was",
     "model_replaced": "the settings name models that could not be asked, others answered: {detail}",
     "untrusted_setting_ignored": (
         "nobody has trusted .bridge-settings.json, so this of it was ignored: {detail}; "
@@ -33,6 +42,10 @@ _SENTENCES: Final = {
     "asked_without_tools": (
         "nothing on this machine can keep {detail} to the private copy, so it was asked without its tools; "
         "bridgehead doctor says what is missing"
+    ),
+    "untrusted_domains_ignored": (
+        "nobody has trusted .bridgehead/domains.toml, so its domains were left out; "
+        "read it, then: bridgehead config trust .bridgehead/domains.toml"
     ),
     "cost_unknown": "{detail} does not say what it costs and counted as 0",
 }
@@ -77,7 +90,7 @@ def notes(warnings: Iterable[str], *, codes: bool = False) -> Iterator[str]:
     for warning in warnings:
         code, _, detail = warning.partition(":")
         if code in sentences:
-            told.setdefault(code, []).append(detail.replace(":", " "))
+            told.setdefault(code, []).append(detail.removeprefix("static:").replace(":", " "))
         elif codes:
             told.setdefault(warning, [])
     for code, details in told.items():
@@ -166,7 +179,8 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     elif entry.evidence_check.get("outcome") == "failed":
         facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
     disputed = bool(entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED)
-    if outcome := challenged(entry.challenges, disputed=disputed, evidence=entry.evidence_check.get("outcome")):
+    evidence = entry.evidence_check.get("outcome")
+    if outcome := challenged(entry.challenges, entry.unanswered, disputed=disputed, evidence=evidence):
         facts.append(outcome)
     if entry.shared_cli_path:
         facts.append("agreed over CLIs only")
@@ -175,15 +189,44 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     return " · ".join(facts)
 
 
-def challenged(challenges: int, *, disputed: bool, evidence: object) -> str:
-    """What came of the challenges: what is disputed, or whose evidence is not there, has survived none."""
+def challenged(challenges: int, unanswered: int = 0, *, disputed: bool, evidence: object) -> str:
+    """What came of the challenges: what is disputed, unanswered, or without its evidence, has survived none."""
     if not challenges:
         return ""
+    left = f", {unanswered} of them unanswered" if unanswered else ""
     if disputed:
-        return f"disputed after {plural(challenges, 'challenge')}"
+        return f"disputed after {plural(challenges, 'challenge')}{left}"
+    if unanswered:
+        return f"{plural(challenges, 'challenge')}{left}"
     if evidence == "failed":
         return f"{plural(challenges, 'challenge')}, and its evidence does not hold"
     return f"survived {plural(challenges, 'challenge')}"
+
+
+def argument(entry: FindingEntry) -> list[tuple[str, str]]:
+    """Who does what, and the words, for each step of the argument; a claim that nobody challenged is none."""
+    steps = [step for step in entry.record if step.step != "claim"] and entry.record
+    rounds = [f", round {step.round}" if step.round else "" for step in steps]
+    return [(f"{step.step} by {step.by}{when}", step.text) for step, when in zip(steps, rounds, strict=True)]
+
+
+def cited_code(entry: FindingEntry) -> list[tuple[str, str]]:
+    """Where the cited lines are, and they with their numbers and their neighbours."""
+    return [(one_line(f"{one.path}:{one.cited[0]}"), "\n".join(_numbered(one))) for one in entry.cited]
+
+
+def _numbered(one: CitedLines) -> Iterator[str]:
+    first, last = one.cited
+    for number, line in enumerate(one.lines, start=one.first):
+        yield f"{'>' if first <= number <= last else ' '}{number:>5}  {line}"
+
+
+def said(entry: FindingEntry) -> list[str]:
+    """Description and evidence, as far as the title and the cited lines do not say them already."""
+    bare = re.sub(r" \(\d+ places[^()]*\)$", "", entry.title)
+    description = entry.description.removesuffix(bare).rstrip(": \n")
+    quoted = "" if entry.cited and _is_static(entry) else entry.evidence or ""
+    return [description, quoted]
 
 
 def _is_static(entry: FindingEntry) -> bool:
@@ -208,6 +251,12 @@ def seats_line(report: CouncilReport) -> str:
     return " · ".join(_seat(one) for one in report.participants if one.status == Status.COMPLETED)
 
 
+def domain_lines(report: CouncilReport) -> list[str]:
+    """Each point of view with the reason for it, and whether anybody took it."""
+    told = {name: "" if name in report.domains_covered else "; no seat looked" for name in report.domain_reasons}
+    return [f"{name}: {one_line(why)}{told[name]}" for name, why in report.domain_reasons.items()]
+
+
 def skipped_line(report: CouncilReport) -> str:
     """`gemini (not logged in), codex and opencode (interrupted)`: every seat that did not take part."""
     by_reason: dict[str, list[str]] = {}
@@ -221,6 +270,30 @@ def way_back(report: CouncilReport) -> str:
     names = [name for name, reason in report.skip_reasons.items() if can_be_tried_again(reason)]
     retries = " ".join(f"--retry {name}" for name in names)
     return f"bridgehead council resume {report.review_id} {retries}" if names else ""
+
+
+def set_apart(report: CouncilReport) -> dict[str, list[tuple[str, FindingEntry]]]:
+    """Findings that no verdict counts, by the reason for it, each with a word on why."""
+    dismissed = [
+        (
+            f"{one.reason} ({one.author}{f', until {one.expires}' if one.expires else ''})"
+            + (", dismissed by this change itself" if one.dismissed_in_this_change else ""),
+            one.finding,
+        )
+        for one in report.dismissed_findings
+    ]
+    apart = {
+        "On lines the change did not touch": [("", one) for one in report.untouched_findings],
+        "Withdrawn": [(one.reason, one.finding) for one in report.withdrawn_findings],
+        "Dismissed": dismissed,
+    }
+    return {title: entries for title, entries in apart.items() if entries}
+
+
+def superseding(report: CouncilReport) -> list[str]:
+    """Which report this one took the place of, and which took its."""
+    told = {"This report was superseded by": report.superseded_by, "It supersedes": report.supersedes}
+    return [one_line(f"{what} {other}.") for what, other in told.items() if other]
 
 
 def comparison_line(report: CouncilReport) -> str:

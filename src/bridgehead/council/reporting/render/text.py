@@ -9,7 +9,9 @@ from typing import Final
 
 from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.reporting.render.sentences import (
+    argument,
     beside,
+    cited_code,
     comparison_line,
     headline,
     notes,
@@ -20,9 +22,12 @@ from bridgehead.council.reporting.render.sentences import (
     quoted_code,
     reason_in_words,
     requirements_line,
+    said,
     seats_line,
     skipped_line,
     standing,
+    superseding,
+    visible,
     way_back,
 )
 from bridgehead.council.reporting.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
@@ -67,6 +72,19 @@ class Screen:
 def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()) -> str:  # noqa: B008 (frozen)
     """The report as the command prints it."""
     lines = _aborted(report) if isinstance(report, AbortedReport) else _report(report, screen)
+    return "\n".join(lines) + "\n"
+
+
+def render_finding(entry: FindingEntry, screen: Screen) -> str:
+    """One finding opened: claim, cited lines, the argument about it, what to do."""
+    lines = list(_finding(entry, screen, (), compared=True))
+    for paragraph in filter(None, "\n".join(said(entry)).split("\n")):
+        lines += ["", *textwrap.wrap(one_line(paragraph), screen.width)]
+    for place, code in cited_code(entry):
+        lines += ["", place, *visible(code).split("\n")]
+    for what, text in argument(entry):
+        told = textwrap.wrap(one_line(text), screen.width - 2, initial_indent="  ", subsequent_indent="  ")
+        lines += ["", one_line(what), *told]
     return "\n".join(lines) + "\n"
 
 
@@ -156,6 +174,7 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
         indent = " " * 8
         yield from textwrap.wrap(seats, screen.width, subsequent_indent=indent)
         yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
+    yield from (f"note    {line}" for line in superseding(report))
     if again := way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:

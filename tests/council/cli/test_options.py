@@ -304,16 +304,22 @@ def test_own_domains_count_once_their_file_is_trusted_and_after_a_resume_as_well
 
 def test_the_choice_of_domains_is_shown_with_its_reason_before_and_after(hall: Hall, at_work: StandIn) -> None:
     project = hall.assembly.places.project
-    shown = machine_of(hall).run("council", "review", "orders/store.py", "--dry-run", "--runtime", "static").out
-    assert "domain security   sits in every review of code" in shown and "domain database" in shown
+    (project / "orders" / "odd.py").write_text("x = 'select \x1b[31mred<b> from y '\n")
+    shown = machine_of(hall).run("council", "review", "orders/odd.py", "--dry-run", "--runtime", "static").out
+    assert "domain security   sits in every review of code" in shown
+    assert "domain database   select [U+001B][31mred<b>" in shown and "\x1b" not in shown
 
-    finished = hall.call(runtimes=("codex",), domains=(), add_domains=("compliance",))
+    odd = ScopeRequest(paths=("orders/odd.py",))
+    finished = hall.call(runtimes=("codex",), domains=(), add_domains=("compliance",), scope=odd)
+    (context,) = (project / ".outputs" / "context").glob("*.md")
+    assert "\x1b" not in context.read_text() and "<b>" not in context.read_text()
 
     assert isinstance(finished.report, CouncilReport) and finished.written is not None
     assert finished.report.domain_reasons["compliance"] == "added by --add-domain"
     for form in (finished.written.markdown, finished.written.html):
         told = (project / form).read_text()
         assert "Points of view" in told and "sits in every review of code" in told
+        assert "\x1b" not in told and "<b>" not in told.partition("## Report")[0]
 
 
 def machine_of(hall: Hall) -> Machine:

@@ -32,6 +32,7 @@ from bridgehead.assembly.council.request import ASK, CouncilRequest, refuse_cont
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
 from bridgehead.contract.words import Mode, TaskType
 from bridgehead.council.findings.references import find_references
+from bridgehead.council.reporting.render.markdown import escaped
 from bridgehead.council.request.clarify import Clarifier, ClarifyingQuestion, Request, ScopeClarification, read_context
 from bridgehead.council.request.domains import Code
 from bridgehead.council.request.plan import (
@@ -375,7 +376,7 @@ def write_context(project: Path, opened: Opened, clock: Clock) -> None:
     stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
     text = json.dumps(document, indent=2, ensure_ascii=False)
     clarified = document.pop("scope_clarification")
-    lines = [f"- {name}: {_as_text(value)}" for name, value in (document | clarified).items()]
+    lines = [f"- {name}: {escaped(_as_text(value))}" for name, value in (document | clarified).items()]
     write_atomic(folder / f"{stem}.json", text + "\n", root=project)
     write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
 

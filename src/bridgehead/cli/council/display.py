@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridgehead.assembly.council.live import COUNCIL, LiveCouncil, LiveRound, LiveSeat, picture_after
-from bridgehead.cli.output import App, one_line
-from bridgehead.council.reporting.render.sentences import can_be_tried_again, reason_in_words
+from bridgehead.cli.output import App
+from bridgehead.council.reporting.render.sentences import can_be_tried_again, one_line, reason_in_words
 from bridgehead.council.running.dry_run import DryRun
 from bridgehead.host.clock import SystemClock, parse_iso
 from bridgehead.host.terminal import display_width, escape_controls, truncate

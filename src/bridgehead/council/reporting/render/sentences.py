@@ -225,8 +225,14 @@ def said(entry: FindingEntry) -> list[str]:
     """Description and evidence, as far as the title and the cited lines do not say them already."""
     bare = re.sub(r" \(\d+ places[^()]*\)$", "", entry.title)
     description = entry.description.removesuffix(bare).rstrip(": \n")
-    quoted = "" if entry.cited and _is_static(entry) else entry.evidence or ""
-    return [description, quoted]
+    evidence = entry.evidence or ""
+    return [description, "" if entry.cited and all(map(_only_cites, evidence.splitlines())) else evidence]
+
+
+def _only_cites(line: str) -> bool:
+    """Whether a line of evidence is a place and what stands there, and no word more."""
+    place, _, quote = line.strip().partition(" ")
+    return not place or (":" in place and quote[:1] in ("`", "") and quote[-1:] in ("`", ""))
 
 
 def _is_static(entry: FindingEntry) -> bool:

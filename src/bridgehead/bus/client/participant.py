@@ -188,11 +188,11 @@ class Satellite:
                 await self.send(self._open)
                 while True:
                     event = await self.receive()
-                    if isinstance(event, MessageRefused):
+                    # What belongs to a question that is over was asked twice, by two bridges, or told of late.
+                    if isinstance(event, MessageRefused) and event.details.get("utterance_id", ours) == ours:
                         raise SendRefused(event)
                     if not isinstance(event, Incoming):
                         continue
-                    # What belongs to a question that is over was asked twice, by two bridges.
                     is_ours = event.message.context.get("utterance_id", ours) == ours
                     if event.message.type == SPEAK and is_ours:
                         said.append(event.message.data)

@@ -21,6 +21,7 @@ from bridgehead.bus.transports.nats_client import (
     Publisher,
     Subjects,
     close_nats,
+    flush_nats,
     open_nats,
 )
 from bridgehead.bus.transports.nats_registry import NatsRegistry
@@ -73,7 +74,7 @@ class Fabric:
         self._taking = await self._client.subscribe(
             self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant
         )
-        await self._client.flush()  # the server knows of us when the link counts as up
+        await flush_nats(self._client)  # the server knows of us when the link counts as up
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
 

@@ -129,6 +129,16 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
     return client
 
 
+async def flush_nats(client: Client) -> None:
+    """Return when the server has all that was sent so far.
+
+    The library's own flush writes its ping past what its flusher has not written yet, a subscription for example; once
+    that ping has been answered everything before it is written, and a second one comes behind it.
+    """
+    await client.flush()
+    await client.flush()
+
+
 def _shown_credentials(path: Path) -> dict[str, Any]:
     """What the library asks for, from a credentials file: the user's JWT, and its seed to sign with."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -227,7 +237,7 @@ class Follower:
                 for subject in wanted - self._followed.keys()
             }
             if new:
-                await self._client.flush()
+                await flush_nats(self._client)
             self._followed |= new
             for subject in self._followed.keys() - wanted:
                 await self._followed.pop(subject).unsubscribe()

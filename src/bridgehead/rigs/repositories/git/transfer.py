@@ -31,6 +31,10 @@ _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
 _BRANCHES = "refs/heads/"
+_FETCH = (
+    "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules --no-auto-maintenance --prune --".split()
+)
+_MERGE = "merge --ff-only --quiet --no-stat --no-autostash --no-overwrite-ignore".split()
 _HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
 _HEAD_FORMAT = "".join(f"%({field})%00" for field in _HEAD_FIELDS)
 
@@ -121,20 +125,8 @@ def last_fetch_ms(clone: Clone) -> int | None:
 
 
 def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
-    return clone.git.ask(
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-recurse-submodules",
-        "--no-auto-maintenance",
-        "--prune",  # only what the two refspecs name
-        "--",
-        wire.remote,
-        f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}",
-        FETCHED_FREEZES,
-        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
-    )
+    named = (f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}", FETCHED_FREEZES)  # nothing else is pruned
+    return clone.git.ask(*_FETCH, wire.remote, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS)
 
 
 def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
@@ -175,16 +167,7 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
         require_success("update-index", clone.write_index("update-index", "--force-remove", "--", *leftovers))
         for path in leftovers:
             (clone.location.top_level / path).unlink(missing_ok=True)
-    answer = clone.git.ask(
-        "merge",
-        "--ff-only",
-        "--quiet",
-        "--no-stat",
-        "--no-autostash",
-        "--no-overwrite-ignore",
-        commit,
-        shielded=True,
-    )
+    answer = clone.git.ask(*_MERGE, commit, shielded=True)
     if answer.code != 0 and (named := _paths_named(answer.stderr)):
         return InTheWay(named)
     require_success("merge", answer)

@@ -139,11 +139,8 @@ def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
 
 
 def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
-    try:
-        ref = lock.relative_to(clone.location.common_dir).as_posix()
-    except ValueError:
-        return False
-    return ref.startswith(_OURS_TO_CLEAR) and ".." not in lock.parts
+    ours = tuple(f"{clone.location.common_dir}/{place}" for place in _OURS_TO_CLEAR)
+    return str(lock).startswith(ours) and ".." not in lock.parts
 
 
 def _is_stale(lock: Path) -> bool:

@@ -154,7 +154,8 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     """Move branch, index and work tree to `commit`, which HEAD must be an ancestor of."""
     if head.commit is None:
         raise GitFailed("the branch has no commit yet, so there is nothing to fast-forward")
-    arriving = [change for change in diff(clone.git, head.commit, commit) if change.status in "ARC"]
+    changes = diff(clone.git, head.commit, commit)
+    arriving = [change for change in changes if change.status in "ARC"]
     # What an earlier pull had written when it was cut off.
     leftovers = [change.path for change in arriving if clone.has_beginning_of(change.blob, change.path)]
     blockers = {blocker for change in arriving if (blocker := _blocker(clone, change.path))} - {*leftovers}
@@ -166,9 +167,18 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
             (clone.location.top_level / path).unlink(missing_ok=True)
     answer = clone.git.ask(*_MERGE, commit, shielded=True)
     if answer.code != 0 and (named := _paths_named(answer.stderr)):
-        return InTheWay(named)
+        blobs = {change.path: change.blob for change in changes if change.status == "M"}
+        if not all(path in blobs and _was_half_written(clone, path, blobs[path]) for path in named):
+            return InTheWay(named)
+        clone.write_index("checkout-index", "--force", "--", *named)
+        answer = clone.git.ask(*_MERGE, commit, shielded=True)
     require_success("merge", answer)
     return None
+
+
+def _was_half_written(clone: Clone, path: str, blob: str) -> bool:
+    """Whether a pull was killed while it replaced this file; an empty one was rather emptied by its owner."""
+    return clone.has_beginning_of(blob, path) and clone.blob_on_disk(path) != clone.blob_id(b"")
 
 
 def _blocker(clone: Clone, path: str) -> str | None:

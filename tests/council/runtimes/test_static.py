@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -537,3 +538,4 @@ def test_lines_of_a_file_that_is_kept_back_are_named_and_not_repeated() -> None:
     message = Message("a.py", 1, "x", "x", Severity.HIGH, "security")
     assert is_quotable(message, {"b.py": "kept back"})
     assert not is_quotable(message, {"a.py": "kept back"})
+    assert not is_quotable(replace(message, quotable=False), {})

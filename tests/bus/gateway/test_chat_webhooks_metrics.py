@@ -146,6 +146,20 @@ def test_a_refused_message_reaches_the_caller_as_an_error(tmp_path: Path) -> Non
     run(main())
 
 
+@pytest.mark.parametrize(("most", "status"), [(0, 429), (1, 200)])
+def test_requests_that_wait_at_a_hook_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, status: int
+) -> None:
+    monkeypatch.setattr("bridgehead.bus.gateway.webhooks.MAX_WAITING", most)
+
+    async def main() -> None:
+        async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
+            token = server.enrol("bot", token=True, mode="manage").token
+            assert (await hook(server, token, {"text": "one"}))[0] == status
+
+    run(main())
+
+
 # -- metrics ----------------------------------------------------------------------------------------------------
 
 

@@ -144,6 +144,24 @@ def test_a_recorded_answer_to_an_earlier_challenge_is_worth_nothing(tmp_path: Pa
     run(main())
 
 
+def test_a_failed_proof_is_the_last_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bridge(tmp_path) as served:
+            key = from_base64(served.enrol("kitchen").key)
+            conversation = ClientConversation()
+            await dial(Target(served.url, subprotocol="bridgehead.v1"), conversation)
+            nonce = from_base64(json.loads(await conversation.receive())["nonce"])
+            assert nonce is not None and key is not None
+            challenge = Challenge("kitchen", nonce, bytes(NONCE_BYTES), NO_BINDING)
+            for mac in (bytes(32), challenge.client_mac(key)):
+                await conversation.send(frames.auth("kitchen", challenge.client_nonce, mac, None))
+            said = json.loads(await conversation.receive())
+            conversation.peer.abort()
+            assert said == {"l2": "err", "code": "not_authenticated"}
+
+    run(main())
+
+
 def test_a_wrong_key_a_wrong_token_and_an_expired_token_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:

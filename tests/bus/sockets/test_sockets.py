@@ -420,3 +420,9 @@ def test_an_address_where_nobody_listens_is_an_error_with_the_address() -> None:
         assert str(port) in unreachable.value.message
 
     run(main())
+
+
+def test_the_password_in_an_address_stands_in_no_message() -> None:
+    url = "ws://me:hunter2@127.0.0.1:1/bridge/v1?t=hunter2"
+    assert str(Unreachable(url, "no answer")) == "ws://127.0.0.1:1/bridge/v1 cannot be reached: no answer"
+    assert "hunter2" not in str(DialRefused(url, 401))

@@ -423,7 +423,9 @@ def test_a_stop_is_heard_while_a_huge_reply_is_read(by: str, monkeypatch: pytest
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_second_signal_ends_work_that_has_not_heeded_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_ends_work_that_has_not_heeded_the_first(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def busy(text: str, start: int) -> int | None:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
@@ -434,6 +436,7 @@ def test_a_second_signal_ends_work_that_has_not_heeded_the_first(monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         run(council("claude"), ScriptedSeats({"claude": hostile}), Means(handle_signals=True))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert caplog.messages == []
 
 
 # -- the host seat

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +38,7 @@ from bridgehead.council.runtimes.static.seat import (
     absent_analysers,
     available_analysers,
     examine,
+    is_quotable,
     quoted,
     titled,
 )
@@ -530,3 +532,10 @@ def test_the_word_for_password_in_another_language_is_no_password() -> None:
     found = Secrets().answer(text, Path("/"), {}, lambda command: run(command, 1))
 
     assert [one.path for one in found] == ["conf/app.ini"]
+
+
+def test_lines_of_a_file_that_is_kept_back_are_named_and_not_repeated() -> None:
+    message = Message("a.py", 1, "x", "x", Severity.HIGH, "security")
+    assert is_quotable(message, {"b.py": "kept back"})
+    assert not is_quotable(message, {"a.py": "kept back"})
+    assert not is_quotable(replace(message, quotable=False), {})

@@ -245,6 +245,29 @@ def test_local_edits_of_a_file_the_remote_changed_are_in_the_way(world, clone, o
     assert (clone / "README.txt").read_text() == "mine\n"
 
 
+@pytest.mark.parametrize("left", [b"two\nthr", b"two\nthree\n"], ids=["half of it", "all of it"])
+def test_a_file_that_a_killed_pull_had_begun_to_replace_is_not_in_the_way(world, clone, other_clone, left):
+    world.commit(clone, {"README.txt": b"1\n"})
+    world.git("pull", "-q", at=other_clone)
+    tip = world.commit(other_clone, {"README.txt": b"two\nthree\n"})
+    (clone / "README.txt").write_bytes(left)
+    repository = GitRepository(clone)
+    assert repository.fast_forward(repository.fetch(WIRE)) is None
+    assert (world.head(clone), world.porcelain(clone)) == (tip, [])
+
+
+@pytest.mark.parametrize("mine", [b"", b"two\nthree\nfour\n"], ids=["emptied", "more than arrives"])
+def test_what_is_left_of_an_edited_file_is_its_owner_s(world, clone, other_clone, mine):
+    world.commit(clone, {"README.txt": b"1\n", "notes.txt": b"1\n"})
+    world.git("pull", "-q", at=other_clone)
+    world.commit(other_clone, {"README.txt": b"two\nthree\n", "notes.txt": b"2\n"})
+    (clone / "README.txt").write_bytes(mine)
+    (clone / "notes.txt").write_bytes(b"2")
+    repository = GitRepository(clone)
+    assert repository.fast_forward(repository.fetch(WIRE)) == InTheWay(("README.txt", "notes.txt"))
+    assert [(clone / name).read_bytes() for name in ("README.txt", "notes.txt")] == [mine, b"2"]
+
+
 def test_only_a_descendant_can_be_fast_forwarded_to(world, clone, other_clone):
     world.commit(clone, {"demo-01/A.md": envelope("demo-01")}, push=False)
     world.commit(other_clone, {"demo-01/B.md": envelope("demo-01")})

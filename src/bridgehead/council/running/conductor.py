@@ -209,11 +209,14 @@ class Conductor:
         self._tasks: TaskGroup
 
     async def conduct(self, wishes: Sequence[Wish]) -> Ending:
-        with stopping_when(self._is_asked_to_stop):
-            return await self._conduct(wishes)
-
-    def _is_asked_to_stop(self) -> bool:
-        return self._signalled or (self._means.stop is not None and self._means.stop.cancelled)
+        stop = self._means.stop
+        with stopping_when(lambda: self._signalled or (stop is not None and stop.cancelled)):
+            try:
+                return await self._conduct(wishes)
+            except BaseExceptionGroup as group:
+                if group.subgroup(KeyboardInterrupt) is None:
+                    raise
+                raise anyio.get_cancelled_exc_class() from None  # the interrupt itself is on its way already
 
     def _notice_signal(self) -> None:
         if self._signalled and self._ending is None:  # the first one was not heeded yet: the event loop has no time

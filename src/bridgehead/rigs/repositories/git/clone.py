@@ -25,16 +25,9 @@ if TYPE_CHECKING:
     import hashlib
 
 _QUESTIONS = (
-    "--show-object-format",
-    "--path-format=absolute",
-    "--show-toplevel",
-    "--git-dir",
-    "--git-common-dir",
-    "--git-path",
-    "index",
-    "--git-path",
-    "hooks",
-)
+    "--show-object-format --path-format=absolute --show-toplevel --git-dir --git-common-dir "
+    "--git-path index --git-path hooks"
+).split()
 _REMOTE = re.compile(r"remote\..+\.url", re.DOTALL)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 LOCK_TIMEOUT_SECONDS = 30.0

@@ -72,12 +72,7 @@ def settle(clone: Clone, entry: JournalEntry) -> Recovered:
 def forget(clone: Clone) -> None:
     """Remove the journal and what lies beside it; the journal last, as it is what makes us look."""
     index = scratch_index(clone)
-    for path in (
-        index,
-        index.with_name(index.name + ".lock"),
-        draft_file(clone),
-        clone.location.posting_journal,
-    ):
+    for path in (index, index.with_name(f"{index.name}.lock"), draft_file(clone), clone.location.posting_journal):
         path.unlink(missing_ok=True)
 
 

@@ -218,14 +218,9 @@ def tidy_message(text: str) -> str:
     return "\n".join(lines).rstrip("\n") + "\n" if any(lines) else ""
 
 
-def _run(command: list[str], directory: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+def _run(command: list[str], at: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     return run_child(
-        command,
-        cwd=directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        command, cwd=at, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
 
 

@@ -164,13 +164,7 @@ def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> s
 
 def _same_people(clone: Clone, commit: str) -> dict[str, str]:
     """Return the author with their date, and the committer without: it is committed now."""
-    names = (
-        "GIT_AUTHOR_NAME",
-        "GIT_AUTHOR_EMAIL",
-        "GIT_AUTHOR_DATE",
-        "GIT_COMMITTER_NAME",
-        "GIT_COMMITTER_EMAIL",
-    )
+    names = "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL".split()
     form = "--format=%an%x00%ae%x00%ad%x00%cn%x00%ce%x00"
     shown = clone.git.read("log", "-1", "--date=raw", "--no-show-signature", form, commit, "--")
     people = dict(zip(names, shown.fields, strict=True))

@@ -33,6 +33,10 @@ _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
 _BRANCHES = "refs/heads/"
+_FETCH = (
+    "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules --no-auto-maintenance --prune --".split()
+)
+_MERGE = "merge --ff-only --quiet --no-stat --no-autostash --no-overwrite-ignore".split()
 _HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
 _HEAD_FORMAT = "".join(f"%({field})%00" for field in _HEAD_FIELDS)
 
@@ -138,20 +142,8 @@ def last_fetch_ms(clone: Clone) -> int | None:
 
 
 def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
-    return clone.git.ask(
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-recurse-submodules",
-        "--no-auto-maintenance",
-        "--prune",  # only what the two refspecs name
-        "--",
-        wire.remote,
-        f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}",
-        FETCHED_FREEZES,
-        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
-    )
+    named = (f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}", FETCHED_FREEZES)  # nothing else is pruned
+    return clone.git.ask(*_FETCH, wire.remote, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS)
 
 
 def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
@@ -164,11 +156,8 @@ def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
 
 
 def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
-    try:
-        ref = lock.relative_to(clone.location.common_dir).as_posix()
-    except ValueError:
-        return False
-    return ref.startswith(_OURS_TO_CLEAR) and ".." not in lock.parts
+    ours = tuple(f"{clone.location.common_dir}/{place}" for place in _OURS_TO_CLEAR)
+    return str(lock).startswith(ours) and ".." not in lock.parts
 
 
 def _is_stale(lock: Path) -> bool:
@@ -182,7 +171,8 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     """Move branch, index and work tree to `commit`, which HEAD must be an ancestor of."""
     if head.commit is None:
         raise GitFailed("the branch has no commit yet, so there is nothing to fast-forward")
-    arriving = [change for change in diff(clone.git, head.commit, commit) if change.status in "ARC"]
+    changes = diff(clone.git, head.commit, commit)
+    arriving = [change for change in changes if change.status in "ARC"]
     # What an earlier pull had written when it was cut off.
     leftovers = [change.path for change in arriving if clone.has_beginning_of(change.blob, change.path)]
     blockers = {blocker for change in arriving if (blocker := _blocker(clone, change.path))} - {*leftovers}
@@ -192,20 +182,20 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
         require_success("update-index", clone.write_index("update-index", "--force-remove", "--", *leftovers))
         for path in leftovers:
             (clone.location.top_level / path).unlink(missing_ok=True)
-    answer = clone.git.ask(
-        "merge",
-        "--ff-only",
-        "--quiet",
-        "--no-stat",
-        "--no-autostash",
-        "--no-overwrite-ignore",
-        commit,
-        shielded=True,
-    )
+    answer = clone.git.ask(*_MERGE, commit, shielded=True)
     if answer.code != 0 and (named := _paths_named(answer.stderr)):
-        return InTheWay(named)
+        blobs = {change.path: change.blob for change in changes if change.status == "M"}
+        if not all(path in blobs and _was_half_written(clone, path, blobs[path]) for path in named):
+            return InTheWay(named)
+        clone.write_index("checkout-index", "--force", "--", *named)
+        answer = clone.git.ask(*_MERGE, commit, shielded=True)
     require_success("merge", answer)
     return None
+
+
+def _was_half_written(clone: Clone, path: str, blob: str) -> bool:
+    """Whether a pull was killed while it replaced this file; an empty one was rather emptied by its owner."""
+    return clone.has_beginning_of(blob, path) and clone.blob_on_disk(path) != clone.blob_id(b"")
 
 
 def _blocker(clone: Clone, path: str) -> str | None:

@@ -32,7 +32,7 @@ def header(clone: Clone, *flags: str) -> str:
 
 def test_both_sides_see_what_is_owed_taken_and_delivered(mac: Clone, windows: Clone) -> None:
     assert header(mac) == "rig-bridge: inbox waiting=0"
-    assert "others owe this rig 1 answers" in mac.rig("inbox").err
+    assert "others owe this rig 1 answer;" in mac.rig("inbox").err
     assert "owed_by=windows-5080" in mac.rig("inbox", "--owed").ok().out
     assert "this rig owes 0 answers and is owed 1" in mac.rig("status", "--wide").ok().err
     [listed] = windows.rig("status", "--wide", "--json").ok().json["threads"]

@@ -13,8 +13,9 @@ from bridgehead.rigs.operations.close import CloseRequest, close
 from bridgehead.rigs.operations.posting import ArrivalRefused, ThreadMissing
 from bridgehead.rigs.operations.relay import NotARelayRig, ParentUnknown, RelayRequest, relay
 from bridgehead.rigs.operations.send import RelayMaySendOnlySigned, SendRequest, send
+from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.repository import GitRepository
-from bridgehead.rigs.repositories.records import Raced
+from bridgehead.rigs.repositories.records import Pushed, Raced, Wire
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen
 from rigs.support.git_world import World, envelope
@@ -139,3 +140,44 @@ def test_nothing_is_put_on_top_of_a_history_that_was_rewritten(world: World, ask
         "REQUEST.md",
         "STATE.md",
     ]
+
+
+def test_what_another_command_took_along_is_not_said_twice_by_repeating_it(world: World, asked: Path) -> None:
+    rig, away = rig_called("rig-a", asked), world.remote.with_name("away.git")
+    wanted, other = (sending(push=True, tldr=words) for words in ("the first", "the second"))
+    world.remote.rename(away)
+    with pytest.raises(GitFailed):
+        send(rig, wanted)
+    away.rename(world.remote)
+    send(rig_called("rig-a", asked), other)  # pushes both
+
+    again = send(rig_called("rig-a", asked), wanted)
+    later = send(rig_called("rig-a", asked), wanted)  # meant as such: it was acknowledged
+
+    said = world.git("log", "--format=%s", "main", at=world.remote).splitlines()
+    assert again.pushed and again.file_path == "demo-01/STATE.md"
+    assert later.file_path == "demo-01/STATE-3.md"
+    assert said.count("STATE: the first") == 2 and said.count("STATE: the second") == 1
+
+
+def test_a_command_killed_after_its_push_is_not_said_twice_by_repeating_it(
+    world: World, asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    push = GitRepository.push
+
+    def push_and_die(self: GitRepository, wire: Wire, commit: str) -> Pushed | Raced:
+        push(self, wire, commit)
+        raise Killed
+
+    monkeypatch.setattr(GitRepository, "push", push_and_die)
+    with pytest.raises(Killed):
+        send(rig_called("rig-a", asked), sending(push=True, tldr="once"))
+    monkeypatch.setattr(GitRepository, "push", push)
+
+    again = send(rig_called("rig-a", asked), sending(push=True, tldr="once"))
+
+    assert again.pushed
+    assert world.git("log", "--format=%s", "main", at=world.remote).splitlines().count("STATE: once") == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
-from bridgehead.rigs.repositories.records import Identity, Pushed, Rebuilt, Wire
+from bridgehead.rigs.repositories.records import CommitRecord, Identity, Pushed, Rebuilt, Wire
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.results import PushedTurns
 
@@ -119,11 +119,15 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         return Landed(*_commit(rig, what, text), pushed=False)
     outgoing = Outgoing(rig.repository.private_dir)
     intent = intent_of(what.draft.frontmatter)
-    landed = _unsent(rig, what.thread_id, intent) if outgoing.has(intent) else None
+    landed = _said_before(rig, what.thread_id, intent, outgoing.since(intent)) if outgoing.has(intent) else None
+    if landed is not None and landed.pushed:
+        rig.tell(f"{landed.path} says the same and has been pushed since: nothing is written twice")
+        outgoing.change(drop=intent)
+        return landed
     if landed is not None:
         rig.tell(f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice")
     else:
-        outgoing.change(add=intent)
+        outgoing.change(add=intent, since=rig.repository.head().commit or "")
         landed = Landed(*_commit(rig, what, text), pushed=False)
     try:
         landed = _push(rig, wire, landed, retry=what.retry)
@@ -172,36 +176,47 @@ class Outgoing:
     def has(self, intent: str) -> bool:
         return intent in self._read()
 
-    def change(self, *, add: str | None = None, drop: str | None = None) -> None:
+    def since(self, intent: str) -> str:
+        """Return the commit after which it was to be said; empty if there was none."""
+        return self._read().get(intent, "")
+
+    def change(self, *, add: str | None = None, since: str = "", drop: str | None = None) -> None:
         """Called under the lock. Not being able to write costs the next sender the look at what is unpushed."""
-        kept = [one for one in self._read() if one not in (add, drop)]
-        self._write([*kept, *([add] if add else [])])
+        kept = {intent: commit for intent, commit in self._read().items() if intent not in (add, drop)}
+        self._write({**kept, **({add: since} if add else {})})
 
     def clear(self) -> None:
-        self._write([])
+        self._write({})
 
-    def _read(self) -> list[str]:
+    def _read(self) -> dict[str, str]:
         from json import loads
 
         try:
-            return [str(one) for one in loads(read_bounded(self._path, _MAX_OUTGOING_BYTES))]
+            return {str(name): str(since) for name, since in loads(read_bounded(self._path, _MAX_OUTGOING_BYTES))}
         except (FileError, ValueError, TypeError):
-            return []
+            return {}
 
-    def _write(self, intents: Sequence[str]) -> None:
+    def _write(self, intents: Mapping[str, str]) -> None:
         from json import dumps
 
         with suppress(FileError):
             make_dir(self._path.parent)
-            write_atomic(self._path, dumps(intents[-_MOST_OUTGOING:]))
+            write_atomic(self._path, dumps([*intents.items()][-_MOST_OUTGOING:]))
 
 
-def _unsent(rig: Rig, thread_id: str, intent: str) -> Landed | None:
-    """The unpushed envelope of a thread that says this already; pushing it takes along what lies on top of it."""
+def _said_before(rig: Rig, thread_id: str, intent: str, since: str) -> Landed | None:
+    """The envelope of a thread that says this already: unpushed, or taken along by another command's push meanwhile.
+
+    A killed command may have come as far as that, too. Pushing it takes along what lies on top of it.
+    """
     unpushed = rig.repository.unpushed()
+    waiting = {record.commit for record in unpushed}
+    later: list[CommitRecord] = []
+    with suppress(GitFailed):  # the commit is gone: only what is unpushed can be compared
+        later = rig.repository.commits_between(since, rig.repository.head().commit or since) if since else []
     added = [
         (record.commit, change)
-        for record in unpushed
+        for record in (*unpushed, *later)
         for change in record.changes
         if change.status == "A" and change.path.startswith(f"{thread_id}/")
     ]
@@ -209,7 +224,7 @@ def _unsent(rig: Rig, thread_id: str, intent: str) -> Landed | None:
     for commit, change in added:
         read = parse_frontmatter(blobs.get(change.blob) or b"")
         if not isinstance(read, ParseFailure) and intent_of(read) == intent:
-            return Landed(change.path, commit, pushed=False)
+            return Landed(change.path, commit, pushed=commit not in waiting)
     return None
 
 

@@ -103,23 +103,9 @@ def hivemind_core(bus_port: int) -> Server:
     }
     _write(server.home / "hivemind-core" / "server.json", settings)
     _write(server.home / "mycroft" / "mycroft.conf", {"websocket": {"host": "127.0.0.1", "port": bus_port}})
-    enrol = [
-        program,
-        "add-client",
-        "--name",
-        "bench",
-        "--access-key",
-        "bench-key",
-        "--password",
-        "bench-password",
-    ]
+    enrol = [program, "add-client", "--name", "bench", "--access-key", "bench-key", "--password", "bench-password"]
     done = subprocess.run(
-        enrol,
-        env=scratch_environment(server.home),
-        capture_output=True,
-        text=True,
-        timeout=READY_S,
-        check=False,
+        enrol, env=scratch_environment(server.home), capture_output=True, text=True, timeout=READY_S, check=False
     )
     if done.returncode:
         raise Unavailable(f"hivemind-core add-client failed: {done.stderr.strip()[-200:]}")

@@ -66,13 +66,7 @@ def comparisons() -> list[Comparison]:
             rounds=1,
         ),
         Comparison(
-            "5,000 outputs deduplicated, CPU",
-            "s",
-            dedupe_cpu,
-            lambda: DEDUPE_SECONDS,
-            "one second",
-            within,
-            rounds=5,
+            "5,000 outputs deduplicated, CPU", "s", dedupe_cpu, lambda: DEDUPE_SECONDS, "one second", within, rounds=5
         ),
         _share("  pairs joined that belong together", lambda: labelled_agreement().precision, at_least=0.90),
         _share("  pairs that belong together joined", lambda: labelled_agreement().recall, at_least=0.85),

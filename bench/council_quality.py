@@ -15,14 +15,7 @@ from typing import Any, Final
 
 from bench.council_corpus import DOMAINS, clean_twin, make_project
 from bench.council_scores import Score, score, total, verdict_only
-from bench.council_simulation import (
-    MODELS,
-    Condition,
-    agreed,
-    hold_council,
-    plain_union,
-    sample,
-)
+from bench.council_simulation import MODELS, Condition, agreed, hold_council, plain_union, sample
 from bench.harness import REPOSITORY, Report, aligned
 from bench.plots import Line, line_chart
 
@@ -48,13 +41,7 @@ COUNCILS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 GUARDED: Final = tuple(name for name in COUNCILS if name != UNGUARDED and "c_t" not in name)
 ALONE: Final = "one reviewer"
-BASELINES: Final = (
-    ALONE,
-    "4 samples, union",
-    "4 samples, majority",
-    "equal calls, union",
-    "equal calls, majority",
-)
+BASELINES: Final = (ALONE, "4 samples, union", "4 samples, majority", "equal calls, union", "equal calls, majority")
 DRAWN: Final = (COUNCIL, GIVING_IN, UNGUARDED, "council, c_t = c_f = 0.3", UNION, ALONE)
 
 Scores = dict[str, Score]
@@ -170,17 +157,7 @@ def _sum(parts: Iterable[Scores]) -> Scores:
 
 
 def _table(by_correlation: Mapping[float, Scores]) -> str:
-    head = (
-        "rho",
-        "strategy",
-        "F1",
-        "recall",
-        "precision",
-        "severity off",
-        "repeated",
-        "mixed",
-        "verdict right",
-    )
+    head = ("rho", "strategy", "F1", "recall", "precision", "severity off", "repeated", "mixed", "verdict right")
     rows: list[tuple[str, ...]] = [(*head, "lost by withdrawal", "calls", "characters")]
     for rho, scores in by_correlation.items():
         rows += [(f"{rho:g}", name, *_cells(one)) for name, one in scores.items()]
@@ -205,10 +182,7 @@ def _cells(one: Score) -> tuple[str, ...]:
 
 def _plot(by_correlation: Mapping[float, Scores]) -> str:
     lines = [
-        Line(
-            name,
-            [(rho, scores[name].f1.value, *scores[name].f1.interval) for rho, scores in by_correlation.items()],
-        )
+        Line(name, [(rho, scores[name].f1.value, *scores[name].f1.interval) for rho, scores in by_correlation.items()])
         for name in DRAWN
     ]
     best = [

@@ -51,10 +51,7 @@ class Condition:
     def reviewer(self, project: Project, model: str, seed: int, *, sample: int = 0) -> SimulatedConnection:
         """Samples of one model err together as much as models do, which favours the baselines."""
         skill = replace(
-            MODELS[model],
-            doubts_true=self.doubts_true,
-            doubts_false=self.doubts_false,
-            sycophancy=self.sycophancy,
+            MODELS[model], doubts_true=self.doubts_true, doubts_false=self.doubts_false, sycophancy=self.sycophancy
         )
         name = f"{model}#{sample}" if sample else model
         return SimulatedConnection(project.sites, skill, name=name, seed=seed, correlation=self.correlation)

@@ -77,12 +77,10 @@ def engine_comparisons(folder: Path, ours: Ours) -> list[Comparison]:
 def _against(engine: Engine, folder: Path, ours: Ours) -> list[Comparison]:
     return [
         Comparison(
-            *("flow pause, CPU", "ms", ours.pause_cpu, partial(engine.pause_cpu, folder), engine.name),
-            rounds=ROUNDS,
+            *("flow pause, CPU", "ms", ours.pause_cpu, partial(engine.pause_cpu, folder), engine.name), rounds=ROUNDS
         ),
         Comparison(
-            *("flow resume, CPU", "ms", ours.resume_cpu, partial(engine.resume_cpu, folder), engine.name),
-            rounds=ROUNDS,
+            *("flow resume, CPU", "ms", ours.resume_cpu, partial(engine.resume_cpu, folder), engine.name), rounds=ROUNDS
         ),
         Comparison(
             *("steps recorded durably", "/s", ours.recording_rate, partial(engine.recording_rate, folder)),

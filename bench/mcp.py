@@ -27,11 +27,7 @@ def add(a: int, b: int) -> int:
     return a + b
 server.run("stdio")
 """
-HELLO: Final = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "bench", "version": "1"},
-}
+HELLO: Final = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
 
 
 def comparisons() -> list[Comparison]:
@@ -71,12 +67,7 @@ def discovery(command: Sequence[str], home: Path) -> Discovery:
     used_before = _children_milliseconds()
     began = time.perf_counter()
     with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=home,
-        env=environ,
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=home, env=environ
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -67,12 +67,7 @@ def forget(bridge: Path) -> None:
 def peak_megabytes(argv: list[str], bridge: Path, environment: dict[str, str]) -> float:
     """The most memory one command held at once, in MB: its own or a child's, whichever was larger."""
     process = subprocess.Popen(
-        argv,
-        cwd=bridge,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        argv, cwd=bridge, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert process.stdout is not None
     while process.stdout.read(1 << 20):

@@ -113,11 +113,7 @@ def _council_events(number: int, project: Path) -> Iterator[Event]:
     for seat in _SEATS:
         lines: list[dict[str, Any]] = [{"event": "bridge_start"}]
         for finding in range(11):
-            facts = {
-                "id": f"C{finding:03d}",
-                "severity": _SEVERITIES[finding % 5],
-                "title": f"finding {finding}",
-            }
+            facts = {"id": f"C{finding:03d}", "severity": _SEVERITIES[finding % 5], "title": f"finding {finding}"}
             lines.append({"event": "output", "domain": "api", "agent": f"agent-{finding % 4}", "round": 1, **facts})
         lines.append({"event": "challenge", "challenge_id": "CH001", "target_finding_id": "C001", "round": 2})
         lines.append({"event": "agent_reply", "tokens_in": 100, "tokens_out": 10, "cost_usd": 0.01})
@@ -200,15 +196,7 @@ def _at(seconds: int) -> str:
 def _pages(assembly: Assembly, store: Store, last: str, rounds: int) -> dict[str, float]:
     """Processor time of the whole process for one answer, the longest of some rounds; the first finds no caches."""
     council = f"/councils/{last}"
-    paths = [
-        "/",
-        "/councils",
-        council,
-        f"{council}?severity=HIGH",
-        "/events",
-        f"/events?run={last}",
-        "/health",
-    ]
+    paths = ["/", "/councils", council, f"{council}?severity=HIGH", "/events", f"/events?run={last}", "/health"]
     paths += ["/events?part=bus&kind=bus.joined", "/events?part=rigs", "/events?part=record"]
     dashboard = Dashboard(assembly, store, token=TOKEN, port=80)
     with TestClient(dashboard.app, base_url="http://127.0.0.1") as client:

@@ -115,14 +115,7 @@ def schemas_page() -> str:
         "",
     ]
     for name, document in schemas().items():
-        parts += [
-            f"## {name}",
-            "",
-            f"`{document['$id']}`",
-            "",
-            "| field | type | required |",
-            "|---|---|---|",
-        ]
+        parts += [f"## {name}", "", f"`{document['$id']}`", "", "| field | type | required |", "|---|---|---|"]
         target = _target(document)
         required = set(target.get("required", ()))
         parts += [

@@ -13,26 +13,8 @@ import signal
 import sys
 
 LIBRARIES = (
-    *(
-        "pytest",
-        "hypothesis.strategies",
-        "msgspec",
-        "anyio",
-        "httpx",
-        "yaml",
-        "click",
-        "rich.console",
-        "tomlkit",
-    ),
-    *(
-        "jsonschema_rs",
-        "starlette.testclient",
-        "uvicorn",
-        "h11",
-        "jinja2",
-        "markdown_it",
-        "cryptography.x509",
-    ),
+    *("pytest", "hypothesis.strategies", "msgspec", "anyio", "httpx", "yaml", "click", "rich.console", "tomlkit"),
+    *("jsonschema_rs", "starlette.testclient", "uvicorn", "h11", "jinja2", "markdown_it", "cryptography.x509"),
     *("websockets.asyncio.client", "picows", "psycopg", "asyncio", "concurrent.futures", "unittest.mock"),
 )
 LONGEST_SECONDS = 900

@@ -37,9 +37,7 @@ async def answered(satellite: Satellite) -> ItemAnswered:
     return event
 
 
-def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobody_else(
-    tmp_path: Path,
-) -> None:
+def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobody_else(tmp_path: Path) -> None:
     assembly = assembled(tmp_path)
     council = {"kind": "council", "id": "101502", "title": "review of src/", "status": "finished"}
 

@@ -22,9 +22,7 @@ def seen_from(tmp_path: Path) -> Assembly:
     return Assembly(tmp_path, {"HOME": str(tmp_path), "BRIDGEHEAD_BUS_STATE": str(tmp_path / "bus")})
 
 
-def test_a_running_bus_shows_participants_rates_outcomes_health_and_heads_without_payload(
-    tmp_path: Path,
-) -> None:
+def test_a_running_bus_shows_participants_rates_outcomes_health_and_heads_without_payload(tmp_path: Path) -> None:
     assembly = seen_from(tmp_path)
 
     async def scenario() -> None:

@@ -52,10 +52,7 @@ def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_kep
     bridge: Bridge, mac: Clone, reviewed: dict[str, str]
 ) -> None:
     windows = bridge.clone("b", "windows-5080")
-    elsewhere = {
-        "BRIDGEHEAD_HOME": str(bridge.base / "other-home"),
-        "BRIDGEHEAD_RIGS_REQUIRE_COUNCIL": "true",
-    }
+    elsewhere = {"BRIDGEHEAD_HOME": str(bridge.base / "other-home"), "BRIDGEHEAD_RIGS_REQUIRE_COUNCIL": "true"}
     file = reviewed.pop("file")
     sign_on(mac, trusted_by=windows, base=bridge.base)
 

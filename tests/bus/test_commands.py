@@ -33,10 +33,7 @@ def free_ports() -> tuple[int, int]:
 def serving(home: Machine, *options: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     """`bus serve` in a process of its own; what it printed, and the variables others need to find it."""
     hub, gateway = free_ports()
-    places = {
-        "BRIDGEHEAD_BUS_HUB_LISTEN": f"127.0.0.1:{hub}",
-        "BRIDGEHEAD_BUS_LISTEN": f"127.0.0.1:{gateway}",
-    }
+    places = {"BRIDGEHEAD_BUS_HUB_LISTEN": f"127.0.0.1:{hub}", "BRIDGEHEAD_BUS_LISTEN": f"127.0.0.1:{gateway}"}
     process = home.start("bus", "serve", "--json", *options, **places)
     try:
         assert process.stdout is not None and process.stderr is not None

@@ -20,10 +20,7 @@ SHOWN = {
         "phone heard: Enjoy your meal.",
         "tablet heard: Enjoy your meal.",
     ],
-    "persona_per_satellite": [
-        "attic says: Arr! It is raining.",
-        "hall says: If I may, sir: It is raining.",
-    ],
+    "persona_per_satellite": ["attic says: Arr! It is raining.", "hall says: If I may, sir: It is raining."],
     "speech_as_a_service": ["speaker plays audio/x-text: Good morning."],
     "satellite_skill": ["bedroom runs lamp.skill:on for 'lamp on'", "the hub forgets lamp.skill"],
 }

@@ -67,11 +67,7 @@ def test_a_bad_value_is_a_warning_and_the_default_stands(document: dict[str, Any
 
 
 def test_a_list_in_the_environment_is_separated_by_commas() -> None:
-    assert settled(environ={"BRIDGEHEAD_COUNCIL_PASS_ENV": "A, B,,C"}).texts("council.pass_env") == (
-        "A",
-        "B",
-        "C",
-    )
+    assert settled(environ={"BRIDGEHEAD_COUNCIL_PASS_ENV": "A, B,,C"}).texts("council.pass_env") == ("A", "B", "C")
 
 
 def test_every_setting_is_declared_once_with_a_sentence() -> None:

@@ -21,17 +21,7 @@ SUITE = [f"tests/conformance/test_{name}.py" for name in ("bus", "council", "flo
 def outcome(vectors: Path, *chosen: str) -> tuple[int, str]:
     """Exit code and report of the conformance tests over these vectors."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            *(chosen or SUITE),
-        ],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(chosen or SUITE)],
         cwd=REPOSITORY,
         env={**os.environ, "BRIDGEHEAD_VECTORS": str(vectors), "PYTEST_ADDOPTS": ""},
         stdin=subprocess.DEVNULL,

@@ -31,17 +31,7 @@ from bridgehead.bus.wire.topics import to_legacy, to_spec
 from bridgehead.host.clock import ManualClock
 from support.vector_files import cases, unread_files
 
-READ = {
-    "assistant",
-    "derivations",
-    "health",
-    "inbound",
-    "legacy",
-    "messages",
-    "routing",
-    "sequences",
-    "sessions",
-}
+READ = {"assistant", "derivations", "health", "inbound", "legacy", "messages", "routing", "sequences", "sessions"}
 BRIDGE_ID = "the-bridge"
 SECRET = b"vector secret, thirty-two bytes."
 

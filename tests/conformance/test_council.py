@@ -407,11 +407,7 @@ def test_cross_bridge(case: Case) -> None:
 
 def _seat_report(report: Case, task_type: TaskType) -> SeatReport:
     facts = SeatFacts(
-        name=report["bridge"],
-        timeout_seconds=60,
-        started_at=AT,
-        finished_at=AT,
-        connection=report["connection_used"],
+        name=report["bridge"], timeout_seconds=60, started_at=AT, finished_at=AT, connection=report["connection_used"]
     )
     blank: BridgeReport = skipped_report(task(task_type=task_type.value), facts, "none")
     made = msgspec.structs.replace(

@@ -39,14 +39,7 @@ from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.drive import drive_loop
 from bridgehead.flows.template_create.answers.judge import judge_answer
-from bridgehead.flows.words import (
-    CHECKPOINT_FILES,
-    RESPONSE_FILE,
-    STATE_FILE,
-    DocumentKind,
-    Profile,
-    RunStatus,
-)
+from bridgehead.flows.words import CHECKPOINT_FILES, RESPONSE_FILE, STATE_FILE, DocumentKind, Profile, RunStatus
 from bridgehead.host.clock import ManualClock
 from support.vector_files import FOLDER, absent, load
 
@@ -324,10 +317,7 @@ class CaseOnDisk:
         paths = {"template_name": flags.value("--name"), "output_path": flags.value("--output")}
         return RunRequest(
             root=self.root,
-            given={
-                "project_path": str(self.root),
-                **{key: value for key, value in paths.items() if value is not None},
-            },
+            given={"project_path": str(self.root), **{key: value for key, value in paths.items() if value is not None}},
             defaults={"output_path": str(self.root / "out"), "template_name": "demo-api"},
             options=RunOptions(
                 max_retries=self.given["max_retries"],

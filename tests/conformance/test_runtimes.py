@@ -17,13 +17,7 @@ from bridgehead.contract.words import ErrorClass
 from bridgehead.council.runtimes.acp import read_acp
 from bridgehead.council.runtimes.claude import logged_in, read_claude
 from bridgehead.council.runtimes.codex import has_stored_login, read_codex
-from bridgehead.council.runtimes.exchange import (
-    CallOutcome,
-    HttpReply,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-)
+from bridgehead.council.runtimes.exchange import CallOutcome, HttpReply, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.gemini import read_gemini
 from bridgehead.council.runtimes.opencode import OpencodeServer, listed_models, read_opencode
 from bridgehead.host.command import CommandResult, Ended

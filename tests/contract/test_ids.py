@@ -6,13 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bridgehead.contract.ids import (
-    id_sort_key,
-    is_session_id,
-    model_slugs,
-    numbered_id,
-    run_id,
-)
+from bridgehead.contract.ids import id_sort_key, is_session_id, model_slugs, numbered_id, run_id
 
 
 @pytest.mark.parametrize(("number", "shown"), [(1, "C001"), (999, "C999"), (1000, "C1000")])
@@ -42,15 +36,7 @@ def test_model_slugs_are_short_and_distinct(models: list[str], slugs: list[str])
 
 @pytest.mark.parametrize(
     ("text", "good"),
-    [
-        ("r1", True),
-        ("a.b_c-D", True),
-        ("", False),
-        ("a b", False),
-        ("x" * 128, True),
-        ("é", False),
-        ("a/b", False),
-    ],
+    [("r1", True), ("a.b_c-D", True), ("", False), ("a b", False), ("x" * 128, True), ("é", False), ("a/b", False)],
 )
 def test_session_ids(text: str, good: bool) -> None:
     assert is_session_id(text) is good

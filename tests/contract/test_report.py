@@ -10,16 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from bridgehead.contract.report import (
-    PRESENCE,
-    Artifacts,
-    BridgeReport,
-    Output,
-    Presence,
-    Usage,
-    presence,
-    violations,
-)
+from bridgehead.contract.report import PRESENCE, Artifacts, BridgeReport, Output, Presence, Usage, presence, violations
 from bridgehead.contract.schema_files import schemas
 from bridgehead.contract.words import (
     CapabilityProfile,

@@ -9,23 +9,12 @@ import pytest
 from bridgehead.contract.task import InvalidBridgeInput, parse_bridge_input
 from bridgehead.contract.words import CapabilityProfile, ContextPolicy, Intensity, Mode, TaskType
 
-MINIMAL: dict[str, Any] = {
-    "session_id": "r1",
-    "scope": "src/",
-    "task_description": "x",
-    "domains": ["security"],
-}
+MINIMAL: dict[str, Any] = {"session_id": "r1", "scope": "src/", "task_description": "x", "domains": ["security"]}
 
 
 def test_the_worked_example_of_the_contract() -> None:
     parsed = parse_bridge_input(
-        {
-            "review_id": "r1",
-            "scope": "src/",
-            "review_scope": "lib/",
-            "domains": ["security"],
-            "task_description": "x",
-        }
+        {"review_id": "r1", "scope": "src/", "review_scope": "lib/", "domains": ["security"], "task_description": "x"}
     )
 
     assert (parsed.task.session_id, parsed.task.scope) == ("r1", "src/")

@@ -24,14 +24,7 @@ from bridgehead.control_plane.questions import (
     QuestionWithdrawn,
     UnknownItem,
 )
-from bridgehead.control_plane.records import (
-    EventFilter,
-    PendingFilter,
-    QuestionKey,
-    Run,
-    RunFilter,
-    Unrecordable,
-)
+from bridgehead.control_plane.records import EventFilter, PendingFilter, QuestionKey, Run, RunFilter, Unrecordable
 from bridgehead.control_plane.stores.base import MAX_PAGE, Store
 from bridgehead.control_plane.stores.failures import RecordClosed, RecordReadOnly
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
@@ -67,13 +60,7 @@ def run(run_id: str, **changes: Any) -> Run:
 
 
 def question(key: str, **changes: Any) -> Question:
-    fields = {
-        "key": key,
-        "kind": PendingKind.FLOW_REQUEST,
-        "part": Part.FLOWS,
-        "origin": "flow",
-        "title": "Which one?",
-    }
+    fields = {"key": key, "kind": PendingKind.FLOW_REQUEST, "part": Part.FLOWS, "origin": "flow", "title": "Which one?"}
     return Question(**{**fields, **changes})
 
 
@@ -105,11 +92,7 @@ class EventSuite:
     def test_a_new_record_begins_with_the_note_of_its_creation(self, store: Store) -> None:
         (first,) = store.events()
 
-        assert (first.event.kind, first.event.part, first.seq) == (
-            "record.created",
-            Part.RECORD,
-            store.last_seq(),
-        )
+        assert (first.event.kind, first.event.part, first.seq) == ("record.created", Part.RECORD, store.last_seq())
 
     def test_events_come_back_as_they_were_appended_in_order(self, store: Store) -> None:
         given = [event(f"e{n}", project="/p", run_id="r1", data={"n": n}) for n in range(5)]
@@ -122,12 +105,7 @@ class EventSuite:
         assert store.last_seq() == recorded[-1].seq
 
     def test_data_keeps_every_kind_of_json_value(self, store: Store) -> None:
-        data = {
-            "text": "grün 🎯 \0 \x1b",
-            "big": 2**70,
-            "list": [1, 2.5, None, True],
-            "deep": {"": {"a": []}},
-        }
+        data = {"text": "grün 🎯 \0 \x1b", "big": 2**70, "list": [1, 2.5, None, True], "deep": {"": {"a": []}}}
 
         store.append([event("e1", data=data)])
 
@@ -283,8 +261,7 @@ class RunSuite:
         assert store.run("r1") is None
 
     @pytest.mark.parametrize(
-        "changes",
-        [{"id": ""}, {"title": "a\0"}, {"updated_at": "now"}, {"ended_at": ""}, {"data": {"x": object()}}],
+        "changes", [{"id": ""}, {"title": "a\0"}, {"updated_at": "now"}, {"ended_at": ""}, {"data": {"x": object()}}]
     )
     def test_a_run_that_cannot_be_recorded_is_refused(self, store: Store, changes: dict[str, Any]) -> None:
         with pytest.raises(Unrecordable):
@@ -318,12 +295,7 @@ class RunSuite:
         assert listed(RunFilter(parts=(Part.FLOWS,))) == {"c"}
 
     def test_a_run_is_found_by_its_id_or_an_unambiguous_beginning_or_ending(self, store: Store) -> None:
-        for run_id in (
-            "council-20261115-101502",
-            "council-20261115-101503",
-            "flow-20261115-101502",
-            "k3x9q2",
-        ):
+        for run_id in ("council-20261115-101502", "council-20261115-101503", "flow-20261115-101502", "k3x9q2"):
             store.save_run(run(run_id))
 
         assert store.find_run("k3x").id == "k3x9q2"
@@ -382,11 +354,7 @@ class PendingSuite:
 
         again = store.open_pending(question("k1"), "2026-11-15T11:00:00.000Z")
 
-        assert (again.id, again.state, again.opened_at) == (
-            item.id,
-            PendingState.OPEN,
-            "2026-11-15T11:00:00.000Z",
-        )
+        assert (again.id, again.state, again.opened_at) == (item.id, PendingState.OPEN, "2026-11-15T11:00:00.000Z")
 
     @pytest.mark.parametrize(
         "changes",
@@ -494,10 +462,7 @@ class PendingSuite:
 
         assert first.state is second.state is PendingState.WITHDRAWN
         assert store.pending() == []
-        assert [data["reason"] for data in noted(store, "pending.withdrawn")] == [
-            "flow cancelled",
-            "codex answered",
-        ]
+        assert [data["reason"] for data in noted(store, "pending.withdrawn")] == ["flow cancelled", "codex answered"]
         with pytest.raises(QuestionWithdrawn):
             store.answer_pending(by_id.id, Answer(text="x"))
 

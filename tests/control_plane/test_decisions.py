@@ -99,10 +99,7 @@ def test_a_question_takes_one_answer_while_it_is_open_and_not_past_its_time() ->
     with pytest.raises(AnswerRefused, match="must be one of: yes, no"):
         questions.answer(item(choices=("yes", "no")), Answer(text="perhaps"), AT)
     change = questions.answer(item(choices=("yes", "no")), given, AT)
-    assert (change.item.state, change.item.answer) == (
-        PendingState.ANSWERED,
-        Answer(text="yes", by="bob", at=AT),
-    )
+    assert (change.item.state, change.item.answer) == (PendingState.ANSWERED, Answer(text="yes", by="bob", at=AT))
     assert (change.event_kind, change.facts) == ("pending.answered", {"status": "success", "by": "bob"})
 
 

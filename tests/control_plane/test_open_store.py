@@ -17,9 +17,7 @@ from control_plane.store_suite import SENT, event, ids
 
 
 @pytest.mark.parametrize(
-    "spelling",
-    ["{path}", "sqlite://{path}", "sqlite:///{path}", "SQLite://{path}"],
-    ids=lambda s: s.partition("{")[0],
+    "spelling", ["{path}", "sqlite://{path}", "sqlite:///{path}", "SQLite://{path}"], ids=lambda s: s.partition("{")[0]
 )
 def test_paths_and_sqlite_urls_name_the_same_record(tmp_path: Path, spelling: str) -> None:
     path = tmp_path / "record.db"

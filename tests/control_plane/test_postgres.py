@@ -107,10 +107,7 @@ def test_the_address_shows_everything_but_the_password() -> None:
 
 
 def test_wrong_and_missing_passwords_are_refusals(guarded_role: str) -> None:
-    for password, words in (
-        ("wrong-" + SECRET, "password authentication failed"),
-        ("", "asks for a password"),
-    ):
+    for password, words in (("wrong-" + SECRET, "password authentication failed"), ("", "asks for a password")):
         with pytest.raises(ServerRefused, match=words) as refused:
             open_store(guarded_role.format(password=password))
         assert SECRET not in str(refused.value)

@@ -73,10 +73,7 @@ def test_a_connection_cut_at_any_statement_loses_nothing_acknowledged(
             break
         recorded = [name for name in ids(asked.events(SENT, limit=10_000)) if name.startswith(f"{at}-")]
         assert recorded[: len(acknowledged)] == acknowledged
-        assert len(recorded) in (
-            len(acknowledged),
-            len(acknowledged) + 2,
-        )  # twins come together or not at all
+        assert len(recorded) in (len(acknowledged), len(acknowledged) + 2)  # twins come together or not at all
         kept = asked.pending_item(item.id)
         if kept.state is PendingState.ANSWERED:
             item = asked.open_pending(question(f"again-{at}"))

@@ -71,10 +71,7 @@ answers = st.builds(
     by=texts,
 )
 event_filters = st.builds(
-    EventFilter,
-    kinds=st.sampled_from([(), ("rig.sent",)]),
-    parts=st.tuples() | st.tuples(parts),
-    project=projects,
+    EventFilter, kinds=st.sampled_from([(), ("rig.sent",)]), parts=st.tuples() | st.tuples(parts), project=projects
 )
 bounds = st.integers(-1, 30)
 limits = st.integers(0, 5)
@@ -88,12 +85,7 @@ def operation(name: str, *arguments: st.SearchStrategy[Any], **options: st.Searc
 operations = st.one_of(
     operation("append", st.lists(events, max_size=3)),
     operation(
-        "events",
-        event_filters,
-        after=bounds,
-        before=st.none() | bounds,
-        limit=limits,
-        newest_first=st.booleans(),
+        "events", event_filters, after=bounds, before=st.none() | bounds, limit=limits, newest_first=st.booleans()
     ),
     operation("save_run", runs, events=st.lists(events, max_size=2)),
     operation("run", names),

@@ -45,10 +45,7 @@ def git(tmp_path: Path, quiet_environment: dict[str, str]) -> Callable[..., str]
 def project(tmp_path: Path, git: Callable[..., str]) -> Path:
     """A git repository with one commit: two modules and an ignored folder."""
     root = tmp_path / "project"
-    put(
-        root,
-        {"src/app.py": "import os\n\nprint(os.name)\n", "src/db.py": "x = 1\n", ".gitignore": "build/\n"},
-    )
+    put(root, {"src/app.py": "import os\n\nprint(os.name)\n", "src/db.py": "x = 1\n", ".gitignore": "build/\n"})
     git("init", "--quiet", "--initial-branch=main")
     git("add", "--all")
     git("commit", "--quiet", "-m", "first")
@@ -110,11 +107,7 @@ class FakeMachine(Machine):
         self.commands.append(tuple(command.argv))
         code, printed = self._programs[Path(command.argv[0]).name](command)
         return CommandResult(
-            tuple(command.argv),
-            Ended.EXITED,
-            code,
-            datetime(2026, 11, 15, tzinfo=UTC),
-            stdout=printed.encode(),
+            tuple(command.argv), Ended.EXITED, code, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed.encode()
         )
 
     def _get_page(self, url: str, headers: Mapping[str, str], timeout_seconds: float) -> HttpReply:

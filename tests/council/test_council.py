@@ -606,10 +606,7 @@ def test_the_callers_findings_take_part_in_a_fallback() -> None:
     council = Council({"claude": ready("claude")}, finds("SQL injection"), fallback=True, seed_findings=seeded)
     report = council.drive().report
     assert report.fallback and report.bridges_invoked == ("claude",)
-    assert {source.bridge for one in report.findings() for source in one.source_findings} == {
-        "claude",
-        "caller",
-    }
+    assert {source.bridge for one in report.findings() for source in one.source_findings} == {"claude", "caller"}
 
 
 def test_static_alone_is_said_to_be_no_model() -> None:

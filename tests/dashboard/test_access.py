@@ -21,15 +21,7 @@ from bridgehead.dashboard.access import MOST_BODY_BYTES, Access, Session
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.host.clock import ManualClock
 from bridgehead.mcp_server.transports.http import http_app
-from dashboard.support.served import (
-    ORIGIN,
-    TOKEN,
-    OpenDashboard,
-    ask,
-    open_dashboard,
-    scratch_assembly,
-    served,
-)
+from dashboard.support.served import ORIGIN, TOKEN, OpenDashboard, ask, open_dashboard, scratch_assembly, served
 
 COOKIE = "bridgehead_web_8183"
 PATHS = ("/", "/councils", "/councils/x", "/events", "/health", "/live", "/nowhere", "/answer/q-1")
@@ -81,8 +73,7 @@ def test_entering_never_leads_to_another_host(stranger: TestClient, path: str) -
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["evil.example", "evil.example:8183", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::"],
+    "host", ["evil.example", "evil.example:8183", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::"]
 )
 def test_a_name_that_resolves_here_but_is_not_ours_is_refused(web: OpenDashboard, host: str) -> None:
     assert web.client.get("/", headers={"Host": host}).status_code == 403
@@ -274,11 +265,7 @@ class Door:
     def __init__(self) -> None:
         self.user: int | None = 1000
         self.access = Access(
-            TOKEN,
-            ManualClock(),
-            names=frozenset({"localhost"}),
-            port=8183,
-            user_at=lambda _ends: self.user,
+            TOKEN, ManualClock(), names=frozenset({"localhost"}), port=8183, user_at=lambda _ends: self.user
         )
         entered = self.access.judge(self.request(f"token={TOKEN}"))
         assert isinstance(entered, Response)

@@ -96,11 +96,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
 @pytest.mark.parametrize(
     ("line", "code", "complaint"),
     [
-        (
-            'mkdir gone && cd gone && rmdir "$PWD" && bridgehead domains',
-            1,
-            "directory does not exist any more",
-        ),
+        ('mkdir gone && cd gone && rmdir "$PWD" && bridgehead domains', 1, "directory does not exist any more"),
         ("bridgehead domains > /dev/full", 2, "writing failed: No space left on device"),
         ("bridgehead --version > /dev/full", 2, "writing failed: No space left on device"),
         ("bridgehead nothing 2> /dev/full", 1, ""),
@@ -129,8 +125,7 @@ def test_a_signal_while_python_ends_is_silent(user: Machine) -> None:
 
 def test_output_is_utf_8_in_every_locale_and_odd_bytes_are_escaped(user: Machine) -> None:
     done = user.shell(
-        "mkdir -p $'odd\\xff/.git' && cd $'odd\\xff' && bridgehead config show --json",
-        PYTHONIOENCODING="ascii",
+        "mkdir -p $'odd\\xff/.git' && cd $'odd\\xff' && bridgehead config show --json", PYTHONIOENCODING="ascii"
     )
 
     assert done.json["files"]["project"].endswith("/odd\udcff/bridgehead.toml")
@@ -166,9 +161,7 @@ def test_config_show_keeps_secrets_back(user: Machine) -> None:
         assert "postgresql://ann:***@db.example/record" in shown and "ws://hub.example:8181/core" in shown
 
 
-def test_what_an_untrusted_file_chooses_is_ignored_with_a_warning_by_every_command_that_asks(
-    user: Machine,
-) -> None:
+def test_what_an_untrusted_file_chooses_is_ignored_with_a_warning_by_every_command_that_asks(user: Machine) -> None:
     (user.project / "bridgehead.toml").write_text('[store]\nurl = "p.db"\n', encoding="utf-8")
 
     for arguments in (["pending"], ["events"], ["council", "list"], ["bus", "participant", "list"]):

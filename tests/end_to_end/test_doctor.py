@@ -192,10 +192,7 @@ def test_each_diagnosis_says_its_class_whether_fixing_is_safe_and_the_exact_comm
     assert {"permissions.open", "trust.gone", "trust.changed", "settings.untrusted"} <= set(wrong)
     assert {"codex.refused", "codex.failing", "flows.unfinished", "record.pending", "agy.unverified"} <= set(wrong)
     assert {name for name, check in wrong.items() if check["command"] is None} <= WITHOUT_A_COMMAND
-    assert {name for name, check in wrong.items() if check["safe_to_fix"]} == {
-        "permissions.open",
-        "trust.gone",
-    }
+    assert {name for name, check in wrong.items() if check["safe_to_fix"]} == {"permissions.open", "trust.gone"}
     for name, check in wrong.items():
         if check["command"] and check["command"].startswith("bridgehead "):
             words = shlex.split(check["command"])[1:]

@@ -106,10 +106,7 @@ def test_a_push_through_the_hook_gives_nobody_a_prompt(watched: Watched) -> None
 
 @pytest.mark.parametrize(
     "server",
-    [
-        ("web", "--port", "0", "--json"),
-        ("bus", "serve", "--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0"),
-    ],
+    [("web", "--port", "0", "--json"), ("bus", "serve", "--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0")],
 )
 def test_a_server_that_waits_gives_nobody_a_prompt(watched: Watched, server: tuple[str, ...]) -> None:
     running = watched.machine.start(*server, PATH=watched.path)

@@ -54,17 +54,7 @@ def typed(running: subprocess.Popen[str], line: str) -> None:
 
 def test_a_question_is_answered_once_from_shell_page_agent_or_chat(user: Machine) -> None:
     assert user.run("flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?").code == 42
-    bus = (
-        "bus",
-        "serve",
-        "--listen",
-        ANYWHERE,
-        "--hub-listen",
-        ANYWHERE,
-        "--assistant",
-        "scripted",
-        "--json",
-    )
+    bus = ("bus", "serve", "--listen", ANYWHERE, "--hub-listen", ANYWHERE, "--assistant", "scripted", "--json")
     with (
         beside(user, *bus) as hub,
         beside(user, "web", "--port", "0", "--json") as web,

@@ -36,12 +36,7 @@ def ask(user: Machine, **changes: object) -> str:
 
 def sent(number: int, project: str = "") -> Event:
     return Event(
-        id=f"e{number}",
-        kind="rig.sent",
-        part=Part.RIGS,
-        at=AT,
-        project=project,
-        data={"path": f"t/ACK-{number}.md"},
+        id=f"e{number}", kind="rig.sent", part=Part.RIGS, at=AT, project=project, data={"path": f"t/ACK-{number}.md"}
     )
 
 
@@ -135,11 +130,7 @@ def test_an_item_takes_one_answer(user: Machine) -> None:
     second = user.run("answer", item, "the first one")
 
     assert first.code == 0
-    assert first.json["item"]["answer"] == {
-        **first.json["item"]["answer"],
-        "text": "the second one",
-        "by": "ann",
-    }
+    assert first.json["item"]["answer"] == {**first.json["item"]["answer"], "text": "the second one", "by": "ann"}
     assert second.code == 1 and second.out == ""
     assert "already answered by ann" in second.err
     assert user.run("pending").out == "nothing is waiting\n"

@@ -22,11 +22,7 @@ WARM = (
 ).split()
 
 # Other calls do not end that way, or it is the same as another kind.
-AFFECTED = {
-    Kind.ENOSPC: "open write mkdir link truncate",
-    Kind.EINTR: "open write fsync truncate",
-    Kind.TORN: "write",
-}
+AFFECTED = {Kind.ENOSPC: "open write mkdir link truncate", Kind.EINTR: "open write fsync truncate", Kind.TORN: "write"}
 
 
 def main(arguments: list[str]) -> int:

@@ -367,12 +367,7 @@ def reviewed(place: Place, done: Done) -> None:
 
 
 SCENARIOS = (
-    Scenario(
-        "a new record",
-        Place.make,
-        append_three,
-        lambda place, done: record_is_as_acknowledged(place, done, 0),
-    ),
+    Scenario("a new record", Place.make, append_three, lambda place, done: record_is_as_acknowledged(place, done, 0)),
     Scenario("a record", old_record, append_three, record_is_as_acknowledged),
     Scenario("an old record", lambda place: old_record(place, 2), append_three, record_is_as_acknowledged),
     Scenario("an answer", old_record, lambda place: place.command("answer", "q-1", "yes"), answered_once),

@@ -75,11 +75,7 @@ main()
 
 
 def test_the_command_imports_nothing_dear_besides_what_the_record_needs(shell: Shell) -> None:
-    ours = {
-        "bridgehead.contract.words",
-        "bridgehead.flows.files.state_file",
-        "bridgehead.flows.template_create",
-    }
+    ours = {"bridgehead.contract.words", "bridgehead.flows.files.state_file", "bridgehead.flows.template_create"}
     others = {"platformdirs", "rich", "tomllib", "typing_extensions"}
     probe = PROBE % sorted((TOO_DEAR - RECORDING_NEEDS) | ours | others)
     words = (sys.executable, "-c", probe, "flow")

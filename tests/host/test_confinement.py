@@ -135,14 +135,7 @@ def test_bubblewrap_gets_a_process_table_of_its_own_and_folders_before_what_is_i
 
     argv = confined.wrap(["/bin/true", "-x"], "/data/copy")
 
-    assert argv[:6] == [
-        "/x/bwrap",
-        "--unshare-user",
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--die-with-parent",
-        "--proc",
-    ]
+    assert argv[:6] == ["/x/bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--proc"]
     bound = [argv[at + 1] for at, word in enumerate(argv) if word.endswith("bind-try")]
     assert bound == sorted(bound)
     ours = ["/data", "/data/copy", "/data/copy/out", "/s/home"]

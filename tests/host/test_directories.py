@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.host.directories import make_dir, make_private_dir, opened_directory
-from bridgehead.host.file_errors import (
-    FileMissing,
-    ForeignOwner,
-    IsSymlink,
-    NotDirectory,
-    OutsideRoot,
-    UnusablePath,
-)
+from bridgehead.host.file_errors import FileMissing, ForeignOwner, IsSymlink, NotDirectory, OutsideRoot, UnusablePath
 
 
 def permissions(path: Path) -> int:
@@ -79,8 +72,5 @@ def test_a_path_outside_its_root_or_with_a_nul_makes_nothing(tmp_path: Path) -> 
 
 
 def test_a_missing_directory_is_reported_by_name(tmp_path: Path) -> None:
-    with (
-        pytest.raises(FileMissing, match="b was not opened"),
-        opened_directory(tmp_path / "b", root=tmp_path),
-    ):
+    with pytest.raises(FileMissing, match="b was not opened"), opened_directory(tmp_path / "b", root=tmp_path):
         pytest.fail("there is nothing to open")

@@ -37,9 +37,7 @@ def test_a_marked_process_is_killed_although_nobody_named_a_leader() -> None:
     assert child.wait(30) == -signal.SIGKILL
 
 
-def test_an_outer_run_kills_what_an_inner_run_started_and_not_the_reverse(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_outer_run_kills_what_an_inner_run_started_and_not_the_reverse(monkeypatch: pytest.MonkeyPatch) -> None:
     outer = Family()
     monkeypatch.setenv(MARK, outer.mark())
     inner = Family()

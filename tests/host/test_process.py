@@ -157,8 +157,7 @@ def test_a_program_that_reads_to_the_end_of_stdin_is_not_left_waiting_for_ours(s
 
 
 @pytest.mark.parametrize(
-    ("returncode", "source"),
-    [(0, "pass"), (42, "raise SystemExit(42)"), (143, "import os; os.kill(os.getpid(), 15)")],
+    ("returncode", "source"), [(0, "pass"), (42, "raise SystemExit(42)"), (143, "import os; os.kill(os.getpid(), 15)")]
 )
 def test_the_exit_code_is_the_programs_own_or_that_of_the_signal_that_killed_it(returncode: int, source: str) -> None:
     result = finish(python(source))
@@ -514,9 +513,7 @@ def test_output_itself_can_cancel_a_run() -> None:
     assert (result.ended, result.text()) == (Ended.CANCELLED, "READY\n")
 
 
-def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float | None] = []
     wait = Pipes.wait
 

@@ -13,13 +13,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.host import family
-from bridgehead.host.family import (
-    ProcessEntry,
-    find_process,
-    has_variable,
-    living_processes,
-    with_descendants,
-)
+from bridgehead.host.family import ProcessEntry, find_process, has_variable, living_processes, with_descendants
 
 everybody = itertools.chain.from_iterable
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"

@@ -99,10 +99,7 @@ VARIANTS: list[tuple[str, str]] = [
     ("github-token", "github" + "_pat_" + drawn(ALNUM, 22) + "_" + drawn(ALNUM, 59)),
     *[("github-token", f"gh{letter}" + "_" + drawn(ALNUM, 36)) for letter in "ousr"],
     ("gitlab-token", "gl" + "agent-" + drawn(WORD, 50)),
-    (
-        "slack-token",
-        "xa" + "pp-1-" + drawn(UPPER, 11) + "-" + drawn(string.digits, 13) + "-" + drawn(HEX, 64),
-    ),
+    ("slack-token", "xa" + "pp-1-" + drawn(UPPER, 11) + "-" + drawn(string.digits, 13) + "-" + drawn(HEX, 64)),
     ("stripe-key", "rk_" + "test_" + drawn(ALNUM, 99)),
     *[
         ("private-key", pem(label))
@@ -144,34 +141,12 @@ def test_a_secret_is_found_wherever_it_stands(kind: str, fake: str, frame: str) 
 
 
 ORACLE_KINDS = {
-    *(
-        "aws-access-key",
-        "openai-key",
-        "github-token",
-        "gitlab-token",
-        "slack-token",
-        "slack-webhook",
-        "stripe-key",
-    ),
-    *(
-        "pypi-token",
-        "sendgrid-key",
-        "twilio-key",
-        "telegram-bot-token",
-        "azure-storage-key",
-        "jwt",
-        "url-password",
-    ),
+    *("aws-access-key", "openai-key", "github-token", "gitlab-token", "slack-token", "slack-webhook", "stripe-key"),
+    *("pypi-token", "sendgrid-key", "twilio-key", "telegram-bot-token", "azure-storage-key", "jwt", "url-password"),
     *("password", "private-key"),
 }
 ORACLE_PLUGINS = [
-    *(
-        "AWSKeyDetector",
-        "AzureStorageKeyDetector",
-        "BasicAuthDetector",
-        "GitHubTokenDetector",
-        "GitLabTokenDetector",
-    ),
+    *("AWSKeyDetector", "AzureStorageKeyDetector", "BasicAuthDetector", "GitHubTokenDetector", "GitLabTokenDetector"),
     *("JwtTokenDetector", "OpenAIDetector", "PrivateKeyDetector", "PypiTokenDetector", "SendGridDetector"),
     *("SlackDetector", "StripeDetector", "TelegramBotTokenDetector", "TwilioKeyDetector", "KeywordDetector"),
 ]
@@ -235,13 +210,7 @@ def test_a_random_value_under_the_name_of_a_secret_is_found(line: str) -> None:
         assert len(scan(text)) == 1, text
 
 
-ALPHABETS = [
-    (HEX, 32),
-    (HEX.upper(), 40),
-    (BASE64, 40),
-    (ALNUM, 16),
-    (string.digits + string.ascii_lowercase, 24),
-]
+ALPHABETS = [(HEX, 32), (HEX.upper(), 40), (BASE64, 40), (ALNUM, 16), (string.digits + string.ascii_lowercase, 24)]
 
 
 @pytest.mark.parametrize("value", [drawn(alphabet, length) for alphabet, length in ALPHABETS])
@@ -419,16 +388,7 @@ def test_fuzz_a_planted_secret_is_found_whatever_surrounds_it(before: str, after
             "key=",
             "key:",
         ),
-        *(
-            "token='",
-            "password",
-            "-----BEGIN ",
-            "-----BEGIN A A A ",
-            "xoxb-1-",
-            "1234567890:AA",
-            "SG.",
-            "Bearer ",
-        ),
+        *("token='", "password", "-----BEGIN ", "-----BEGIN A A A ", "xoxb-1-", "1234567890:AA", "SG.", "Bearer "),
         *("api_key: str | ", 'auth\\\\"', "SK" + "a" * 31, "AccountKey=", "key\t\t\t\t", "\\", "+", " "),
     ],
 )
@@ -490,11 +450,7 @@ def test_a_text_is_shown_without_its_secrets_and_with_everything_else() -> None:
     assert shown == "before\n[left out: private-key]\nbetween [left out: github-token] and\nafter"
     assert kinds == ("private-key", "github-token")
     assert without_secrets("nothing here") == ("nothing here", ())
-    for hidden in (
-        text.replace("\n", "\n+"),
-        json.dumps(text),
-        key.removesuffix(end) + "\nwords that follow",
-    ):
+    for hidden in (text.replace("\n", "\n+"), json.dumps(text), key.removesuffix(end) + "\nwords that follow"):
         left = without_secrets(hidden)[0]
         assert body not in left and token not in left
 

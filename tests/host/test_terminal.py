@@ -77,8 +77,7 @@ def test_piped_output_has_no_colour_unless_the_user_insists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "expected"),
-    [((), "x"), ((31,), "\x1b[31mx\x1b[0m"), ((1, 31), "\x1b[1;31mx\x1b[0m")],
+    ("codes", "expected"), [((), "x"), ((31,), "\x1b[31mx\x1b[0m"), ((1, 31), "\x1b[1;31mx\x1b[0m")]
 )
 def test_style_wraps_text_in_codes(codes: tuple[int, ...], expected: str) -> None:
     assert terminal.style("x", *codes) == expected
@@ -182,11 +181,7 @@ def test_property_cut_text_fits_and_is_a_beginning(text: str, columns: int) -> N
 
 
 def test_padding_fills_up_to_the_column() -> None:
-    assert [terminal.pad(text, 5) + "|" for text in ("ab", "漢字", "longer")] == [
-        "ab   |",
-        "漢字 |",
-        "longer|",
-    ]
+    assert [terminal.pad(text, 5) + "|" for text in ("ab", "漢字", "longer")] == ["ab   |", "漢字 |", "longer|"]
 
 
 # --- paging
@@ -221,8 +216,7 @@ def test_text_longer_than_the_terminal_goes_to_the_pager(tty: Tty, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("setting", "arguments"),
-    [("less", "-FIRX"), ("less -S", "-S"), ("mypager", ""), ("mypager -a b", "-a b")],
+    ("setting", "arguments"), [("less", "-FIRX"), ("less -S", "-S"), ("mypager", ""), ("mypager -a b", "-a b")]
 )
 def test_only_less_without_arguments_gets_some_of_ours(
     tty: Tty, tmp_path: Path, pager: Callable[..., Path], setting: str, arguments: str

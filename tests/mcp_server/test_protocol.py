@@ -68,11 +68,7 @@ def envelope(version: object = "2026-07-28") -> dict[str, Any]:
         (request("prompts/get", name="nope", **envelope()), Code.INVALID_PARAMS, 1),
         (request("prompts/get", name="hand_off", **envelope()), Code.INVALID_PARAMS, 1),
         (request("prompts/get", name="hand_off", arguments={"to": 7}, **envelope()), Code.INVALID_PARAMS, 1),
-        (
-            request("prompts/get", name="read_inbox", arguments={"x": "y"}, **envelope()),
-            Code.INVALID_PARAMS,
-            1,
-        ),
+        (request("prompts/get", name="read_inbox", arguments={"x": "y"}, **envelope()), Code.INVALID_PARAMS, 1),
     ],
 )
 def test_what_cannot_be_honoured_is_answered_with_its_code(line: bytes, code: Code, request_id: object) -> None:
@@ -88,16 +84,12 @@ def test_what_cannot_be_honoured_is_answered_with_its_code(line: bytes, code: Co
 def test_a_notification_is_not_answered_whatever_it_carries() -> None:
     talk = conversation()
 
-    for line in (
-        b'{"jsonrpc": "2.0", "method": "x", "params": 7}',
-        b'{"jsonrpc": "2.0", "method": "no/such"}',
-    ):
+    for line in (b'{"jsonrpc": "2.0", "method": "x", "params": 7}', b'{"jsonrpc": "2.0", "method": "no/such"}'):
         assert talk.received(read_message(line)) is None
 
 
 @pytest.mark.parametrize(
-    ("wanted", "agreed"),
-    [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-11-25"), ("1999-01-01", "2025-11-25")],
+    ("wanted", "agreed"), [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-11-25"), ("1999-01-01", "2025-11-25")]
 )
 def test_a_client_that_introduces_itself_gets_a_version_both_know(wanted: str, agreed: str) -> None:
     talk = conversation()
@@ -123,15 +115,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-METHODS = (
-    "initialize",
-    "ping",
-    "tools/list",
-    "prompts/get",
-    "server/discover",
-    "resources/templates/list",
-    "x",
-)
+METHODS = ("initialize", "ping", "tools/list", "prompts/get", "server/discover", "resources/templates/list", "x")
 
 
 @given(
@@ -149,9 +133,7 @@ METHODS = (
         max_size=6,
     )
 )
-def test_whatever_arrives_each_message_gets_at_most_one_well_formed_answer(
-    messages: list[dict[str, Any]],
-) -> None:
+def test_whatever_arrives_each_message_gets_at_most_one_well_formed_answer(messages: list[dict[str, Any]]) -> None:
     talk = conversation()
     for message in messages:
         effect = talk.received(read_message(json.dumps(message).encode()))

@@ -99,9 +99,7 @@ class Fuzzer:
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             self._found(
-                content,
-                f"{type(error).__name__} {place.filename}:{place.lineno}",
-                traceback.format_exc(limit=-3),
+                content, f"{type(error).__name__} {place.filename}:{place.lineno}", traceback.format_exc(limit=-3)
             )
         if tracer.arcs - self._arcs:
             self._arcs |= tracer.arcs

@@ -140,8 +140,7 @@ PARSERS: dict[str, Parser] = {
         of_bytes(TemplateCreateState.loads), JSON, UNREADABLE
     ),
     "flows/template_create/project/syntax.py:parses": Parser(
-        lambda text: [parses(text, name) for name in ("a.json", "a.toml", "a.yaml")],
-        ("{}", "a: [{}]", "{} = 1"),
+        lambda text: [parses(text, name) for name in ("a.json", "a.toml", "a.yaml")], ("{}", "a: [{}]", "{} = 1")
     ),
     "flows/values/times.py:parse_time": Parser(
         parse_time, ("{}", "2026-11-15T10:15:02.{}Z"), (BridgeheadError, ValueError)
@@ -173,17 +172,14 @@ PARSERS: dict[str, Parser] = {
     ),
     "rigs/envelope/names.py:RigId.parse": Parser(names.RigId.parse),
     "rigs/envelope/yaml_loader.py:load": Parser(
-        yaml_loader.load,
-        ("{}", "a: {}", "- {}", "a: &x {}\nb: *x", "? {}\n: 1", "a: [{}]"),
-        (yaml_loader.YamlRefused,),
+        yaml_loader.load, ("{}", "a: {}", "- {}", "a: &x {}\nb: *x", "? {}\n: 1", "a: [{}]"), (yaml_loader.YamlRefused,)
     ),
     "rigs/threads/freeze.py:read_freeze": Parser(read_freeze, ("{}", "until: {}")),
     "rigs/threads/latest_turns.py:read_summaries": Parser(read_summaries, JSON),
     "rigs/threads/quarantine.py:read_verdicts": Parser(lambda text: read_verdicts(text, "said"), ("{}", "lift {}\n")),
     "rigs/trust/council_mark.py:read_mark": Parser(read_mark, ("{}", MARK)),
     "rigs/trust/membership.py:read_acts": Parser(
-        read_acts,
-        ("{}", "```json bridgehead-membership\n{}\n```\n", "```json bridgehead-membership\n[{}]\n```\n"),
+        read_acts, ("{}", "```json bridgehead-membership\n{}\n```\n", "```json bridgehead-membership\n[{}]\n```\n")
     ),
     "rigs/trust/signers.py:parse_public_key": Parser(parse_public_key, ("{}", "ssh-ed25519 {}", "ssh-ed25519 AAAA {}")),
 }

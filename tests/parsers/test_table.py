@@ -33,10 +33,7 @@ def found_in_the_source() -> Iterator[str]:
         if name.startswith(ELSEWHERE):
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        owners = [
-            ("", tree),
-            *((f"{node.name}.", node) for node in tree.body if isinstance(node, ast.ClassDef)),
-        ]
+        owners = [("", tree), *((f"{node.name}.", node) for node in tree.body if isinstance(node, ast.ClassDef))]
         for owner, body in owners:
             for node in body.body:
                 if isinstance(node, ast.FunctionDef) and READING.match(node.name) and _takes_text(node):
@@ -70,8 +67,7 @@ def test_twice_the_input_is_twice_the_work(name: str, monkeypatch: pytest.Monkey
                 once = steps(parser, wrapped(context, piece * SIZE), work)
                 twice = steps(parser, wrapped(context, piece * 2 * SIZE), work)
                 worst = max(
-                    worst,
-                    ((twice + CONSTANT) / (once + CONSTANT), f"{piece!r} in {context!r}: {once}, {twice}"),
+                    worst, ((twice + CONSTANT) / (once + CONSTANT), f"{piece!r} in {context!r}: {once}, {twice}")
                 )
     assert worst[0] < MOST_GROWTH, worst
 

@@ -25,8 +25,7 @@ def counting_patterns() -> Iterator[Work]:
     with pytest.MonkeyPatch.context() as patched:
         ours = [module for name, module in list(sys.modules.items()) if name.startswith("bridgehead.")]
         work.watch(
-            patched,
-            *(module for module in ours if any(isinstance(v, re.Pattern) for v in vars(module).values())),
+            patched, *(module for module in ours if any(isinstance(v, re.Pattern) for v in vars(module).values()))
         )
         yield work
 

@@ -21,8 +21,7 @@ PROGRAM = Path(sys.executable).parent / "bridgehead"
 pytestmark = [
     pytest.mark.xdist_group("replays"),
     pytest.mark.skipif(
-        os.path.lexists(PLACE) and PLACE.stat().st_uid != os.geteuid(),
-        reason=f"{PLACE} belongs to another user",
+        os.path.lexists(PLACE) and PLACE.stat().st_uid != os.geteuid(), reason=f"{PLACE} belongs to another user"
     ),
 ]
 

@@ -82,18 +82,7 @@ def make_key(tmp_path: Path) -> Callable[[str], Path]:
 
     def make(name: str) -> Path:
         path = tmp_path / name
-        command = [
-            "ssh-keygen",
-            "-q",
-            "-t",
-            "ed25519",
-            "-N",
-            "",
-            "-C",
-            f"{name}@example.com",
-            "-f",
-            str(path),
-        ]
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name}@example.com", "-f", str(path)]
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)
         return path.with_suffix(".pub")
 

@@ -163,9 +163,7 @@ def git(user: Machine, *words: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_was_there(
-    user: Machine,
-) -> None:
+def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_was_there(user: Machine) -> None:
     hook = user.project / ".git" / "hooks" / "pre-push"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\ncat > pushed.txt\n")

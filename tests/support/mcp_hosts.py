@@ -16,11 +16,7 @@ from mcp.client.stdio import stdio_client
 
 from support.installed import SCRIPTS, Machine
 
-HELLO = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "claude-code", "version": "1"},
-}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "1"}}
 
 
 STORE = """\

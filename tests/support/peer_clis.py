@@ -20,20 +20,12 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin")
 CLIS = ("claude", "codex", "gemini", "opencode")
-MODEL = {
-    "claude": "fake-model-1",
-    "codex": "gpt-5.5",
-    "gemini": "gemini-2.5-flash",
-    "opencode": "fake/fake-model-1",
-}
+MODEL = {"claude": "fake-model-1", "codex": "gpt-5.5", "gemini": "gemini-2.5-flash", "opencode": "fake/fake-model-1"}
 DUMMY_KEY = "dummy-key-of-the-tests"
 
 # Installed without install scripts, these packages leave a stand-in in .bin; the program is in the platform's package.
 _PLATFORM = f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
-_NATIVE = {
-    "claude": f"@anthropic-ai/claude-code-{_PLATFORM}/claude",
-    "opencode": f"opencode-{_PLATFORM}/bin/opencode",
-}
+_NATIVE = {"claude": f"@anthropic-ai/claude-code-{_PLATFORM}/claude", "opencode": f"opencode-{_PLATFORM}/bin/opencode"}
 # This one is always there as a script, which starts the program of the platform's package.
 _LAUNCHED = {"codex": f"@openai/codex-{_PLATFORM}"}
 _PACKAGES = {
@@ -163,11 +155,7 @@ def _furnish_opencode(home: Path, base_url: str) -> dict[str, str]:
         "options": {"baseURL": f"{base_url}/v1", "apiKey": DUMMY_KEY},
         "models": {"fake-model-1": {"name": "Fake", "limit": {"context": 100000, "output": 4000}}},
     }
-    config = {
-        "model": MODEL["opencode"],
-        "small_model": MODEL["opencode"],
-        "provider": {"fake": provider},
-    }
+    config = {"model": MODEL["opencode"], "small_model": MODEL["opencode"], "provider": {"fake": provider}}
     _write(home / ".config" / "opencode" / "opencode.json", json.dumps(config))
     return {}
 

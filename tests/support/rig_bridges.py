@@ -19,8 +19,7 @@ REFERENCE = PEERS / "rig-bridge"
 OURS = Path(sys.executable).parent / "rig-bridge"
 
 needs_reference = pytest.mark.skipif(
-    shutil.which("node") is None or not REFERENCE.exists(),
-    reason="node or the npm reference is not installed",
+    shutil.which("node") is None or not REFERENCE.exists(), reason="node or the npm reference is not installed"
 )
 needs_ssh_keygen = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 

@@ -158,11 +158,7 @@ class Scenario:
 
     def git(self, *arguments: str, folder: Path | None = None) -> str | None:
         done = subprocess.run(
-            ["git", *arguments],
-            cwd=folder or self.clone,
-            env=self.environ(),
-            capture_output=True,
-            check=False,
+            ["git", *arguments], cwd=folder or self.clone, env=self.environ(), capture_output=True, check=False
         )
         return done.stdout.decode(errors="replace") if done.returncode == 0 else None
 
@@ -307,12 +303,7 @@ def _check_file(scenario: Scenario, path: str, content: Any) -> None:
 def _check_commit(scenario: Scenario, expected: Mapping[str, Any], before: Before, shown: str) -> None:
     now = (scenario.git("rev-list", "HEAD") or "").split()
     assert len([commit for commit in now if commit not in before.known]) == expected.get("new_commits", 0), shown
-    facts = {
-        "subject": "%s",
-        "body": "%b",
-        "author": "%an <%ae>",
-        "committer": "%cn <%ce>",
-    }
+    facts = {"subject": "%s", "body": "%b", "author": "%an <%ae>", "committer": "%cn <%ce>"}
     for key, form in facts.items():
         if key in expected:
             actual = (scenario.git("log", "-1", f"--format={form}") or "").rstrip("\n")

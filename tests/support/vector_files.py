@@ -53,9 +53,7 @@ def unread_files(part: str, read: set[str]) -> list[Any]:
     names = sorted(path.stem for path in (FOLDER / part).glob("*.json"))
     return [
         pytest.param(
-            name,
-            id=f"{part}-{name}",
-            marks=pytest.mark.skip(reason=f"{part}/{name}.json: this part is not built yet"),
+            name, id=f"{part}-{name}", marks=pytest.mark.skip(reason=f"{part}/{name}.json: this part is not built yet")
         )
         for name in names
         if name not in read

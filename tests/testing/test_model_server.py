@@ -22,12 +22,7 @@ PROMPT = "Say hello"
 QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": (
         "/v1/messages?beta=true",
-        {
-            "model": "m",
-            "stream": True,
-            "messages": [{"role": "user", "content": PROMPT}],
-            "tools": [{"name": "Write"}],
-        },
+        {"model": "m", "stream": True, "messages": [{"role": "user", "content": PROMPT}], "tools": [{"name": "Write"}]},
     ),
     "responses": (
         "/v1/responses",
@@ -253,8 +248,7 @@ def test_a_hanging_request_ends_when_the_server_stops() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
-    [(b"[]", 400), (b"{", 400), (b"", 400), pytest.param(b"[" * 50_000, 400, id="deep")],
+    ("body", "status"), [(b"[]", 400), (b"{", 400), (b"", 400), pytest.param(b"[" * 50_000, 400, id="deep")]
 )
 def test_a_body_that_is_no_json_object_is_refused(body: bytes, status: int) -> None:
     with ModelServer() as server:
@@ -275,10 +269,7 @@ def test_a_chunked_body_is_read() -> None:
 @pytest.mark.parametrize("head", ["content-length: \u00b2", "transfer-encoding: chunked\r\n\r\n-5"])
 def test_a_body_without_a_readable_length_is_refused_at_once(head: str) -> None:
     request = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n"
-    with (
-        ModelServer() as server,
-        socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as client,
-    ):
+    with ModelServer() as server, socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as client:
         client.settimeout(20)
         client.sendall(request.encode("latin-1"))
         answer = client.recv(100)

@@ -74,12 +74,7 @@ class Assembly:
 
 
 def append_event(
-    project: str,
-    kind: str,
-    facts: Mapping[str, object],
-    *,
-    run_id: str | None = None,
-    assembly: Assembly | None = None,
+    project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None, assembly: Assembly | None = None
 ) -> None:
     """Append one event for something that happened in `project` just now; `assembly` knows where the record is."""
     event = Event(

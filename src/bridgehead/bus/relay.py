@@ -116,8 +116,7 @@ class Relay:
             Undelivered: self._undelivered,
             HubIgnored: self._hub_ignored,
             **dict.fromkeys(
-                (RememberSource, ForgetSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill),
-                self._keep,
+                (RememberSource, ForgetSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill), self._keep
             ),
         }
 

@@ -66,12 +66,7 @@ class BusServer:
     """Everything of one bus in one process. `start`, then `stop`."""
 
     def __init__(
-        self,
-        settings: BusSettings,
-        folder: StateFolder,
-        services: BusServices,
-        *,
-        upstream: JoinFile | None = None,
+        self, settings: BusSettings, folder: StateFolder, services: BusServices, *, upstream: JoinFile | None = None
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -280,12 +275,7 @@ class BusServer:
         self.gateway_address = self._opened(await listen(self.gateway, address.host, address.port, tls=context))
         if serving.pairing and services.approvals is not None:
             self.gateway.endpoints["pair"] = PairingEndpoint(
-                self.gateway,
-                self.folder,
-                services.approvals,
-                url=self.join_url,
-                pin=self._pin,
-                clock=services.clock,
+                self.gateway, self.folder, services.approvals, url=self.join_url, pin=self._pin, clock=services.clock
             )
         self.gateway.watch_files()
         if tls is not None:

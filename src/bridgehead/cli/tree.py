@@ -16,20 +16,11 @@ from bridgehead.exit_codes import ExitCode
 COMPLETING = "_BRIDGEHEAD_COMPLETE"
 
 COMMANDS = {
-    "council": (
-        "bridgehead.cli.council.council:council",
-        "Several agents look at the same thing, argue, and report.",
-    ),
+    "council": ("bridgehead.cli.council.council:council", "Several agents look at the same thing, argue, and report."),
     "runtimes": ("bridgehead.cli.commands.runtimes:runtimes", "Who could sit in a council, and why not."),
     "domains": ("bridgehead.cli.commands.runtimes:domains", "Points of view a council knows."),
-    "rig": (
-        "bridgehead.cli.rigs.group:rig",
-        "Messages between agents on different machines, with git as the queue.",
-    ),
-    "flow": (
-        "bridgehead.cli.flows.flows:flow",
-        "Programs that pause for an agent and go on when it has answered.",
-    ),
+    "rig": ("bridgehead.cli.rigs.group:rig", "Messages between agents on different machines, with git as the queue."),
+    "flow": ("bridgehead.cli.flows.flows:flow", "Programs that pause for an agent and go on when it has answered."),
     "template": (
         "bridgehead.cli.flows.template:template",
         "Projects made from the packages of the flow template-create.",

@@ -81,11 +81,7 @@ class _Sources:
 
 
 def resolve(
-    *,
-    flags: Mapping[str, Value],
-    environ: Mapping[str, str],
-    project: SettingsFile | None,
-    user: SettingsFile | None,
+    *, flags: Mapping[str, Value], environ: Mapping[str, str], project: SettingsFile | None, user: SettingsFile | None
 ) -> Settings:
     """Every declared setting from its strongest source."""
     sources = _Sources(flags, environ, project, user, [])

@@ -27,15 +27,7 @@ from bridgehead.dashboard.templating import serve_static
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, NotFound, UserError
 from bridgehead.host.clock import Clock, SystemClock
 
-PAGES: Final[tuple[Page, ...]] = (
-    now.PAGE,
-    councils.PAGE,
-    threads.PAGE,
-    flows.PAGE,
-    bus.PAGE,
-    events.PAGE,
-    health.PAGE,
-)
+PAGES: Final[tuple[Page, ...]] = (now.PAGE, councils.PAGE, threads.PAGE, flows.PAGE, bus.PAGE, events.PAGE, health.PAGE)
 _STATUS: Final = ((NotFound, 404), (AlreadyAnswered, 409), (UserError, 422), (BridgeheadError, 503))
 _SENTENCES: Final = {404: "there is no such page", 405: "this page is for reading only"}
 
@@ -75,11 +67,7 @@ class Dashboard:
             assembly, store, clock, user, PAGES, DoctorCache(assembly, clock), SeatFigures(assembly)
         )
         self.access = Access(
-            token,
-            clock,
-            names=own_names("localhost", hosts),
-            origins=[f"https://{host}" for host in hosts],
-            port=port,
+            token, clock, names=own_names("localhost", hosts), origins=[f"https://{host}" for host in hosts], port=port
         )
         # Around everything, also around the page for what nobody foresaw.
         self.app = Guard(self._pages(store), self.access)
@@ -93,11 +81,7 @@ class Dashboard:
     def _pages(self, store: Store) -> Starlette:
         return Starlette(
             routes=self._routes(store),
-            exception_handlers={
-                BridgeheadError: self._failed,
-                HTTPException: self._refused,
-                Exception: self._broken,
-            },
+            exception_handlers={BridgeheadError: self._failed, HTTPException: self._refused, Exception: self._broken},
             lifespan=self._lifespan,
         )
 

@@ -132,14 +132,7 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
             continue
         y, height = _y(below + value, top), _y(below, top) - _y(below + value, top)
         tooltip = f"{plot.labels[place]}: {one.name} {plot.show(value)}"
-        rect = element(
-            "rect",
-            x=x,
-            y=y,
-            width=round(width, 1),
-            height=round(height, 1),
-            class_=f"bar {one.color}",
-        )
+        rect = element("rect", x=x, y=y, width=round(width, 1), height=round(height, 1), class_=f"bar {one.color}")
         drawn.append(element("g", element("title", tooltip), rect))
         below += value
     return drawn

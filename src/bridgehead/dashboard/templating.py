@@ -27,11 +27,7 @@ _PLAIN: Final = re.compile(r"[\t\n -~]*")
 _DATED: Final = re.compile(r"\d{8}-\w+")
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
-KINDS: Final = {
-    "style.css": "text/css",
-    "theme.js": "text/javascript",
-    "live.js": "text/javascript",
-}
+KINDS: Final = {"style.css": "text/css", "theme.js": "text/javascript", "live.js": "text/javascript"}
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
@@ -157,7 +153,5 @@ async def serve_static(request: Request) -> Response:
     found = static_file(name)
     current = request.query_params.get("v") == found.version
     return Response(
-        found.content,
-        media_type=found.kind,
-        headers={"Cache-Control": _FOREVER if current else "no-cache"},
+        found.content, media_type=found.kind, headers={"Cache-Control": _FOREVER if current else "no-cache"}
     )

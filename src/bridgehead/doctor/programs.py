@@ -86,21 +86,9 @@ PROGRAMS: Final[tuple[Program, ...]] = (
         purpose="the seat of gemini where that is missing or refused for good",
         stand_in=True,
     ),
+    Program("codex", Group.RUNTIMES, "codex", ("--version",), "npm install -g @openai/codex", purpose="a council seat"),
     Program(
-        "codex",
-        Group.RUNTIMES,
-        "codex",
-        ("--version",),
-        "npm install -g @openai/codex",
-        purpose="a council seat",
-    ),
-    Program(
-        "opencode",
-        Group.RUNTIMES,
-        "opencode",
-        ("--version",),
-        "npm install -g opencode-ai",
-        purpose="a council seat",
+        "opencode", Group.RUNTIMES, "opencode", ("--version",), "npm install -g opencode-ai", purpose="a council seat"
     ),
 )
 

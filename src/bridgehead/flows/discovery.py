@@ -32,8 +32,7 @@ def ask(ctx: Context, agent: str, prompt: str, timeout: int = DEFAULT_TIMEOUT_SE
 class UnknownFlow(NotFound):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"there is no flow {name!r}",
-            hint=f"built in: {', '.join(BUILT_IN)}; your own is named file.py:function",
+            f"there is no flow {name!r}", hint=f"built in: {', '.join(BUILT_IN)}; your own is named file.py:function"
         )
 
 

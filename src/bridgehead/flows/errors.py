@@ -22,8 +22,7 @@ class LockHeld(FlowRefused):
     def __init__(self, root: Path, holder: str | None) -> None:
         held = f" ({holder})" if holder else ""
         super().__init__(
-            f"another process is running a flow in {root}{held}",
-            hint="wait for it to end, then repeat the command",
+            f"another process is running a flow in {root}{held}", hint="wait for it to end, then repeat the command"
         )
 
 

@@ -106,11 +106,7 @@ class CommandHandler(Handler):
             "BRIDGEHEAD_TIMEOUT_SECONDS": str(request.timeout_seconds),
         }
         command = Command(
-            self._words,
-            stdin=request.prompt,
-            env=environment,
-            cwd=files.root.path,
-            stdout_cap=ANSWER_LIMIT,
+            self._words, stdin=request.prompt, env=environment, cwd=files.root.path, stdout_cap=ANSWER_LIMIT
         )
         timeout = request.timeout_seconds
         return _reply(run(command, timeout_seconds=timeout, idle_seconds=None, cancel=self.cancel))
@@ -130,10 +126,7 @@ def _reply(result: CommandResult) -> Reply:
     problem = _problem(result)
     if problem is not None:
         return Reply(
-            RequestStatus.ERROR,
-            error_type=ErrorType.INVOCATION_FAILED.value,
-            message=problem,
-            duration_seconds=took,
+            RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=problem, duration_seconds=took
         )
     return Reply(text=result.text(), duration_seconds=took)
 

@@ -37,12 +37,7 @@ _swept: set[tuple[int, int]] = set()
 
 
 def write_atomic(
-    path: AnyPath,
-    data: bytes | str,
-    *,
-    private: bool = False,
-    exclusive: bool = False,
-    root: AnyPath | None = None,
+    path: AnyPath, data: bytes | str, *, private: bool = False, exclusive: bool = False, root: AnyPath | None = None
 ) -> None:
     """Put `data` at `path`, durably and in one step.
 
@@ -92,12 +87,7 @@ def opened_regular(path: AnyPath, *, root: AnyPath | None = None) -> Iterator[in
 
 
 def append_line(
-    path: AnyPath,
-    line: bytes | str,
-    *,
-    private: bool = False,
-    sync: bool = False,
-    root: AnyPath | None = None,
+    path: AnyPath, line: bytes | str, *, private: bool = False, sync: bool = False, root: AnyPath | None = None
 ) -> None:
     """Add one line in one write, so that lines of several processes never mix.
 

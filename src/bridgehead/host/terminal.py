@@ -89,12 +89,7 @@ def pad(text: str, columns: int) -> str:
 
 
 def page(
-    text: str,
-    *,
-    stream: TextIO,
-    environ: Mapping[str, str],
-    no_pager_variable: str,
-    pager_variable: str = "PAGER",
+    text: str, *, stream: TextIO, environ: Mapping[str, str], no_pager_variable: str, pager_variable: str = "PAGER"
 ) -> None:
     """Show `text`, through the user's pager if it is longer than the terminal (rigs §11)."""
     pager = _pager(environ.get(pager_variable))

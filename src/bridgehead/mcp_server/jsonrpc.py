@@ -162,8 +162,7 @@ def client_of_envelope(request: RpcRequest) -> Client:
     version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         raise RpcError(
-            Code.INVALID_PARAMS,
-            f"params._meta needs {VERSION_KEY} (a string) and {CAPABILITIES_KEY} (an object)",
+            Code.INVALID_PARAMS, f"params._meta needs {VERSION_KEY} (a string) and {CAPABILITIES_KEY} (an object)"
         )
     if version not in ENVELOPE_VERSIONS:
         raise unsupported(version)

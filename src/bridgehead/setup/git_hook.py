@@ -29,8 +29,7 @@ class NoRepository(NotFound):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
-            f"{directory} is not in a git repository",
-            hint="run it inside the repository whose pushes the gate is for",
+            f"{directory} is not in a git repository", hint="run it inside the repository whose pushes the gate is for"
         )
 
 

@@ -160,8 +160,7 @@ class Notes:
             return {}
         except msgspec.DecodeError as error:
             raise FileError(
-                f"{self._path} is damaged: {error}",
-                hint="move it away; --undo then removes what it recognises",
+                f"{self._path} is damaged: {error}", hint="move it away; --undo then removes what it recognises"
             ) from error
 
     def _write(self) -> None:

@@ -10,17 +10,7 @@ import re
 import shlex
 from typing import Final, NamedTuple
 
-from bridgehead.testing.exchange import (
-    Break,
-    Breakage,
-    CallTool,
-    Fault,
-    ModelRequest,
-    Reaction,
-    Refuse,
-    Say,
-    ToolKind,
-)
+from bridgehead.testing.exchange import Break, Breakage, CallTool, Fault, ModelRequest, Reaction, Refuse, Say, ToolKind
 
 DEFAULT: Final = "ok"
 

@@ -18,17 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bridgehead.errors import ConfigError
-from bridgehead.testing.exchange import (
-    Break,
-    Breakage,
-    CallTool,
-    Fault,
-    ModelRequest,
-    Reaction,
-    Refuse,
-    Say,
-    ToolKind,
-)
+from bridgehead.testing.exchange import Break, Breakage, CallTool, Fault, ModelRequest, Reaction, Refuse, Say, ToolKind
 from bridgehead.testing.wires.base import compact
 
 

@@ -45,8 +45,7 @@ def test_who_cannot_be_given_a_join_file_is_neither_enrolled_nor_locked_out(tmp_
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["foo", "http://hub/", "wss://", "wss://[::1", "wss://h:99999/", "wss://a b/", "ws://10.0.0.5:8182/"],
+    "url", ["foo", "http://hub/", "wss://", "wss://[::1", "wss://h:99999/", "wss://a b/", "ws://10.0.0.5:8182/"]
 )
 def test_a_join_file_names_a_bridge_that_can_be_reached_safely(tmp_path: Path, url: str) -> None:
     folder, path = StateFolder(tmp_path / "bus"), tmp_path / "den.json"

@@ -27,13 +27,7 @@ from bridgehead.bus.access.credentials import (
     token_hash,
 )
 from bridgehead.bus.access.enrolment import Enrolment, enrol
-from bridgehead.bus.access.join_file import (
-    BadJoinFile,
-    JoinFile,
-    JoinFileTaken,
-    read_join_file,
-    write_join_file,
-)
+from bridgehead.bus.access.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file, write_join_file
 from bridgehead.bus.access.state_folder import SECRET_BYTES, BadRecordsFile, FolderInUse, StateFolder
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import LockTimeout
@@ -103,11 +97,7 @@ def test_refusals_are_told_at_once_and_then_once_a_minute() -> None:
     for second in range(121):
         refusals.note("a", "origin")
         told.append(refusals.take(second))
-    assert [(second, summary.count) for second, summary in enumerate(told) if summary] == [
-        (0, 1),
-        (60, 60),
-        (120, 60),
-    ]
+    assert [(second, summary.count) for second, summary in enumerate(told) if summary] == [(0, 1), (60, 60), (120, 60)]
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", to_base64(b"k" * 31), "!" + to_base64(KEY), to_base64(KEY) + "\n", 7])
@@ -131,13 +121,7 @@ def test_what_admits_somebody_is_read_by_its_owner_only(tmp_path: Path) -> None:
     folder.secret()
     cert, key = ensure_certificate(folder.tls_folder, "127.0.0.1")
     assert mode(folder.path) == mode(folder.tls_folder) == 0o700
-    files = (
-        folder.credentials_file,
-        folder.path / "bridge.secret",
-        tmp_path / "kitchen.join.json",
-        key,
-        cert,
-    )
+    files = (folder.credentials_file, folder.path / "bridge.secret", tmp_path / "kitchen.join.json", key, cert)
     assert [mode(path) for path in files] == [0o600] * 5
 
 

@@ -94,9 +94,7 @@ BRIDGES = [
 
 
 @pytest.mark.parametrize("said", BRIDGES, ids=["no-challenge", "a-mac-of-nothing", "no-mac", "wrong-mac", "empty"])
-def test_a_device_with_a_key_believes_only_a_bridge_that_proves_to_know_it(
-    said: tuple[dict[str, object], ...],
-) -> None:
+def test_a_device_with_a_key_believes_only_a_bridge_that_proves_to_know_it(said: tuple[dict[str, object], ...]) -> None:
     join = JoinFile(1, "ws://127.0.0.1:1/bridge/v1", "kitchen", key=to_base64(b"k" * 32))
     with pytest.raises(NotOurBridge):
         asyncio.run(_shake_hands(cast(ClientConversation, Says(*said)), join, None))

@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.access.enrolled import REST_S, EnrolledParticipants, EnrolmentChange
-from bridgehead.bus.access.enrolment import (
-    Enrolment,
-    enrol,
-    listing,
-    parse_duration,
-    revoke,
-    set_key,
-    try_admission,
-)
+from bridgehead.bus.access.enrolment import Enrolment, enrol, listing, parse_duration, revoke, set_key, try_admission
 from bridgehead.bus.access.join_file import BadJoinFile, read_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.settings import BridgeSettings

@@ -41,10 +41,7 @@ def test_a_satellite_gets_an_answer_and_an_end(tmp_path: Path) -> None:
 
 def test_a_failing_model_is_apologised_for_without_its_reason(tmp_path: Path) -> None:
     async def main() -> None:
-        async with (
-            served_bus(tmp_path, agent=FailingAgent()) as server,
-            await server.satellite("kitchen") as satellite,
-        ):
+        async with served_bus(tmp_path, agent=FailingAgent()) as server, await server.satellite("kitchen") as satellite:
             spoken = await satellite.ask("hi")
             assert (spoken.text, spoken.handled) == ("Sorry, I could not get an answer.", True)
 
@@ -130,10 +127,7 @@ def test_a_chat_endpoint_gets_the_conversation_as_turns_and_the_task_apart(tmp_p
     async def main() -> None:
         agent = ScriptedAgent({"who is bob": "A builder."})
         options = {"assistant_prompt": "You are a butler."}
-        async with (
-            served_bus(tmp_path, agent=agent, **options) as server,
-            await server.satellite("kitchen") as kitchen,
-        ):
+        async with served_bus(tmp_path, agent=agent, **options) as server, await server.satellite("kitchen") as kitchen:
             await kitchen.ask("who is bob")
             await kitchen.ask("how tall is he")
         assert turns(agent.asked[1]) == [
@@ -197,10 +191,7 @@ def test_a_conversation_is_forgotten_when_it_goes_cold_or_others_need_the_room()
 def test_a_model_behind_a_chat_endpoint_answers(tmp_path: Path) -> None:
     async def main(url: str) -> None:
         agent = ChatCompletionsAgent(f"{url}/v1", key="k")
-        async with (
-            served_bus(tmp_path, agent=agent) as server,
-            await server.satellite("kitchen") as satellite,
-        ):
+        async with served_bus(tmp_path, agent=agent) as server, await server.satellite("kitchen") as satellite:
             spoken = await satellite.ask("hello")
             assert spoken.handled and spoken.text and not spoken.text.startswith("Sorry")
         await agent.close()
@@ -213,10 +204,7 @@ def test_a_model_behind_a_chat_endpoint_answers(tmp_path: Path) -> None:
 def test_a_chat_endpoint_that_fails_is_apologised_for(tmp_path: Path, scenario: str) -> None:
     async def main(url: str) -> None:
         agent = ChatCompletionsAgent(f"{url}/v1", model="m")
-        async with (
-            served_bus(tmp_path, agent=agent) as server,
-            await server.satellite("kitchen") as satellite,
-        ):
+        async with served_bus(tmp_path, agent=agent) as server, await server.satellite("kitchen") as satellite:
             assert (await satellite.ask("hello")).text.startswith("Sorry")
         await agent.close()
 

@@ -111,10 +111,7 @@ def test_the_hidden_name_is_taken_out_and_nothing_else(sent: object, left: objec
 @pytest.mark.parametrize(
     ("context", "answered"),
     [
-        (
-            {"destination": ["", "audio", "skills"]},
-            {"source": "audio", "destination": ["", "audio", "skills"]},
-        ),
+        ({"destination": ["", "audio", "skills"]}, {"source": "audio", "destination": ["", "audio", "skills"]}),
         ({"source": 5, "destination": "core"}, {"source": "core", "destination": "core"}),
         ({"source": "", "destination": [7, ""]}, {}),
         ({"source": "sat", "destination": {"a": 1}}, {"source": "sat", "destination": "sat"}),

@@ -20,8 +20,7 @@ from bus.support.running import free_port, run
 from bus.support.serving import served_bus
 
 CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
 pytestmark = [
     pytest.mark.peer,
@@ -57,10 +56,7 @@ def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, 
     async def main() -> None:
         agent = Pondering({"attack": HOSTILE})
         grants = ["notices", "approve"]
-        async with (
-            served_bus(tmp_path / "bus", agent=agent, chat_grants=grants) as server,
-            browser() as opened,
-        ):
+        async with served_bus(tmp_path / "bus", agent=agent, chat_grants=grants) as server, browser() as opened:
             page = await opened.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
             problems: list[str] = []
             page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)

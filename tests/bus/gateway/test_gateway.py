@@ -9,24 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.bus.access.credentials import (
-    NO_BINDING,
-    NONCE_BYTES,
-    Challenge,
-    RefusalCount,
-    RefusalSummary,
-)
+from bridgehead.bus.access.credentials import NO_BINDING, NONCE_BYTES, Challenge, RefusalCount, RefusalSummary
 from bridgehead.bus.access.enrolment import revoke
 from bridgehead.bus.client.participant import NotAdmitted, NotOurBridge, Satellite
 from bridgehead.bus.gateway.connections import AUTHENTICATION_S
-from bridgehead.bus.sockets.dial import (
-    ClientConversation,
-    ConnectionEnded,
-    DialRefused,
-    Target,
-    WrongCertificate,
-    dial,
-)
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, WrongCertificate, dial
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.host.clock import ManualClock
@@ -200,10 +187,7 @@ def test_the_token_counts_only_in_its_header(tmp_path: Path) -> None:
         async with served_bridge(tmp_path) as served:
             join = served.enrol("study", token=True)
             url = served.url.replace("/v1", "/raw")
-            for target in (
-                Target(f"{url}?token={join.token}"),
-                Target(url, (("Cookie", f"token={join.token}"),)),
-            ):
+            for target in (Target(f"{url}?token={join.token}"), Target(url, (("Cookie", f"token={join.token}"),))):
                 with pytest.raises(DialRefused) as refused:
                     await dial(target, ClientConversation())
                 assert refused.value.status == 401

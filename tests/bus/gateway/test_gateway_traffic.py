@@ -203,9 +203,7 @@ def test_revocation_closes_the_connection_and_cleans_up_on_the_hub(tmp_path: Pat
     run(main())
 
 
-def test_a_changed_record_counts_from_the_next_message_and_a_broken_file_changes_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_changed_record_counts_from_the_next_message_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             satellite = await served.satellite("kitchen")

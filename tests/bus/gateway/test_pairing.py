@@ -241,10 +241,7 @@ HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
             {"l2": "pair", "participant": "den", "commit": COMMIT},
             {"l2": "reveal", "nonce": to_base64(bytes(31) + b"x")},
         ],
-        [
-            {"l2": "pair", "participant": "den", "commit": COMMIT},
-            {"l2": "pair", "participant": "x", "commit": COMMIT},
-        ],
+        [{"l2": "pair", "participant": "den", "commit": COMMIT}, {"l2": "pair", "participant": "x", "commit": COMMIT}],
     ],
     ids=["name", "no-commitment", "message", "another-number", "twice"],
 )

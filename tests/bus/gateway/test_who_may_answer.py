@@ -14,13 +14,7 @@ from bus.support.pages import enter, page, told
 from bus.support.records import asked, assembled, kept, served_with_record
 from bus.support.running import run
 
-RIGHTS = [
-    (),
-    (Grant.NOTICES,),
-    (Grant.APPROVE,),
-    (Grant.NOTICES, Grant.APPROVE),
-    (Grant.PEER_MESSAGING, Grant.NOTICES),
-]
+RIGHTS = [(), (Grant.NOTICES,), (Grant.APPROVE,), (Grant.NOTICES, Grant.APPROVE), (Grant.PEER_MESSAGING, Grant.NOTICES)]
 
 
 async def read_back(satellite: Satellite) -> ItemAnswered:

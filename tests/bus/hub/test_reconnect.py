@@ -264,11 +264,7 @@ def test_changes_of_health_are_put_on_the_hub_where_that_is_wanted(tmp_path: Pat
             async with served_bus(tmp_path, hub=url, health_on_bus=True):
                 await until(lambda: any(message.type == HEALTH for message in heard))
         (said,) = [message for message in heard if message.type == HEALTH]
-        assert (said.data["link"], said.data["state"], said.data["previous"]) == (
-            "hub",
-            "connected",
-            "connecting",
-        )
+        assert (said.data["link"], said.data["state"], said.data["previous"]) == ("hub", "connected", "connecting")
         assert said.context == {"source": "bridgehead"}
 
     run(main())

@@ -84,9 +84,7 @@ def test_every_length_of_frame_arrives_whole(with_every_pair: Callable[..., None
     with_every_pair(exchange)
 
 
-def test_a_message_above_the_bound_ends_the_connection_with_1009(
-    with_every_pair: Callable[..., None],
-) -> None:
+def test_a_message_above_the_bound_ends_the_connection_with_1009(with_every_pair: Callable[..., None]) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         await conversation.send(b"x" * 2001)
@@ -327,10 +325,7 @@ def test_ordinary_requests_are_answered_on_the_same_listener() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", b"400"),
         (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
-        (
-            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            b"400",
-        ),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n" + b"x" * 400_000, b"413"),
     ],
     ids=["nonsense", "no-host", "two-hosts", "long-head", "two-lengths", "long-body"],

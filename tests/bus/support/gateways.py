@@ -9,12 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.access.certificates import (
-    certificate_der,
-    ensure_certificate,
-    key_fingerprint,
-    server_context,
-)
+from bridgehead.bus.access.certificates import certificate_der, ensure_certificate, key_fingerprint, server_context
 from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.access.enrolment import Enrolment, enrol

@@ -44,11 +44,7 @@ async def member(url: str, **headers: str) -> ClientConversation:
     conversation = ClientConversation()
     await dial(Target(url, tuple((name.replace("_", "-"), value) for name, value in headers.items())), conversation)
     greeting = json.loads(await conversation.receive())
-    assert greeting == {
-        "type": "connected",
-        "data": {},
-        "context": {"session": {"session_id": "default"}},
-    }
+    assert greeting == {"type": "connected", "data": {}, "context": {"session": {"session_id": "default"}}}
     return conversation
 
 
@@ -64,13 +60,7 @@ def ovos_environment(folder: Path, **websocket: Any) -> dict[str, str]:
 async def run_ovos(script: str, environment: dict[str, str], *arguments: str) -> str:
     """Run a script with the OVOS packages; its standard output."""
     process = await asyncio.create_subprocess_exec(
-        str(OVOS / "python"),
-        "-c",
-        script,
-        *arguments,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        str(OVOS / "python"), "-c", script, *arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         out, err = await asyncio.wait_for(process.communicate(), 60)

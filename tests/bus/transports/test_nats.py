@@ -193,9 +193,7 @@ def test_participants_of_two_serving_hubs_can_write_to_each_other(tmp_path: Path
             study = await two.satellite("study")
             await until(lambda: follows(two, "study"))
             whisper = Message(
-                "ovos.utterance.speak",
-                {"utterance": "psst"},
-                {"destination": "study", "session": {"session_id": "s"}},
+                "ovos.utterance.speak", {"utterance": "psst"}, {"destination": "study", "session": {"session_id": "s"}}
             )
             assert await _heard_after_saying(whisper, kitchen, study) == {"utterance": "psst"}
             await kitchen.close()

@@ -88,16 +88,7 @@ def test_servers_are_reached_under_tls_with_their_authority_and_not_without(tmp_
     async def main() -> None:
         cert, key = ensure_certificate(tmp_path / "tls", "127.0.0.1")
         other, _ = ensure_certificate(tmp_path / "other", "127.0.0.1")
-        options = (
-            "-js",
-            "-sd",
-            str(tmp_path / "nats"),
-            "--tls",
-            "--tlscert",
-            str(cert),
-            "--tlskey",
-            str(key),
-        )
+        options = ("-js", "-sd", str(tmp_path / "nats"), "--tls", "--tlscert", str(cert), "--tlskey", str(key))
         async with nats_server(tmp_path / "nats", *options) as nats:
             url = nats.url.replace("nats://", "tls://")
             async with (
@@ -190,10 +181,7 @@ def test_a_credentials_file_is_shown_to_servers_that_ask_for_one(tmp_path: Path)
 @needs_nats
 def test_a_speaker_is_told_at_once_when_there_is_no_hub(tmp_path: Path) -> None:
     async def main() -> None:
-        async with (
-            nats_server(tmp_path / "nats") as nats,
-            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
-        ):
+        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as bridge:
             satellite = await bridge.satellite("kitchen")
             with pytest.raises(SendRefused, match="turn_lost"):
                 await satellite.ask("anybody there")
@@ -217,10 +205,7 @@ class Slow:
 def test_the_turns_of_a_hub_that_dies_are_reported_and_another_takes_the_next(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Slow()
-        async with (
-            nats_server(tmp_path / "nats") as nats,
-            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
-        ):
+        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as bridge:
             satellite = await bridge.satellite("kitchen")
             async with hub_of(nats.url, tmp_path / "h1", agent=agent) as dying:
                 asking = asyncio.create_task(satellite.ask("why"))
@@ -241,10 +226,7 @@ def test_the_turns_of_a_hub_that_dies_are_reported_and_another_takes_the_next(tm
 def test_a_hub_that_is_restarted_answers_what_it_has_and_takes_nothing_more(tmp_path: Path) -> None:
     async def main() -> None:
         agent, other = Slow(), ScriptedAgent()
-        async with (
-            nats_server(tmp_path / "nats") as nats,
-            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
-        ):
+        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as bridge:
             satellite, second = await bridge.satellite("kitchen"), await bridge.satellite("study")
             leaving = hub_of(nats.url, tmp_path / "h1", agent=agent)
             hub = await leaving.__aenter__()
@@ -276,14 +258,7 @@ async def cluster(folder: Path) -> AsyncIterator[list[NatsServer]]:
     try:
         for number, server in enumerate(servers):
             await server.start(
-                *(
-                    "-n",
-                    f"n{number}",
-                    "--cluster_name",
-                    "c",
-                    "--cluster",
-                    f"nats://127.0.0.1:{routes[number]}",
-                ),
+                *("-n", f"n{number}", "--cluster_name", "c", "--cluster", f"nats://127.0.0.1:{routes[number]}"),
                 *("--routes", others, "-js", "-sd", str(folder / f"n{number}")),
             )
         yield servers

@@ -62,12 +62,7 @@ def server(planted: dict[str, str]) -> Iterator[ModelServer]:
 
 def seat(machine: Machine, server: ModelServer) -> None:
     """The user's own endpoint, trusted."""
-    entry = {
-        "enabled": True,
-        "base_url": f"{server.base_url()}/v1",
-        "models": [MODEL],
-        "api_key_env": "SEAT_KEY",
-    }
+    entry = {"enabled": True, "base_url": f"{server.base_url()}/v1", "models": [MODEL], "api_key_env": "SEAT_KEY"}
     (machine.project / ".bridge-settings.json").write_text(json.dumps({"bridges": {"openai": entry}}))
     trusted = machine.run("config", "trust", ".bridge-settings.json")
     assert trusted.code == 0, trusted.err

@@ -12,11 +12,7 @@ from council.support.reviewers import review
 from support import peer_clis
 from support.installed import Machine
 
-pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PATIENCE_SECONDS = 600
 

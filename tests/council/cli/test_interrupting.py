@@ -21,16 +21,7 @@ def test_ctrl_c_leaves_a_report_that_can_be_read_and_no_process_behind(orders: M
     with ModelServer() as server:
         peer = peer_clis.furnish(orders.home.parent / "peer", lambda _: server.base_url("hang"), ("codex",))
         running = orders.start(
-            *(
-                "council",
-                "review",
-                "orders/store.py",
-                "--runtime",
-                "codex",
-                "--domain",
-                "security",
-                "--watch",
-            ),
+            *("council", "review", "orders/store.py", "--runtime", "codex", "--domain", "security", "--watch"),
             **peer.environment,
         )
         asked = server.log.wait_until(lambda seen: bool(seen), timeout_seconds=PATIENCE_SECONDS)

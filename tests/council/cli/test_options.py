@@ -85,10 +85,7 @@ def test_an_audit_tells_of_every_requirement(hall: Hall, at_work: StandIn) -> No
     report = hall.call(verb="audit", runtimes=("codex",), requirements=wanted).report
 
     assert isinstance(report, CouncilReport)
-    assert [(one.id, one.state) for one in report.requirements] == [
-        ("R-1", "unmet"),
-        ("R-2", "not_mentioned"),
-    ]
+    assert [(one.id, one.state) for one in report.requirements] == [("R-1", "unmet"), ("R-2", "not_mentioned")]
     with pytest.raises(UserError, match="--requirements belongs to an audit"):
         hall.call(requirements=wanted, task_type=TaskType.REVIEW)
 

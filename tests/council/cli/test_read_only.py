@@ -67,10 +67,7 @@ def told_by_gemini(run: Command) -> bool:
 
 def told_by_opencode(run: Command) -> bool:
     told = json.loads((run.env or {})["OPENCODE_CONFIG_CONTENT"])["permission"]
-    return run.argv[run.argv.index("--agent") + 1] == "plan" and (told["edit"], told["bash"]) == (
-        "deny",
-        "deny",
-    )
+    return run.argv[run.argv.index("--agent") + 1] == "plan" and (told["edit"], told["bash"]) == ("deny", "deny")
 
 
 READ_ONLY: dict[type[CliConnection], Callable[[Command], bool]] = {

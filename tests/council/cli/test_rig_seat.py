@@ -78,11 +78,7 @@ def test_a_rig_is_asked_by_envelope_and_its_late_answer_makes_the_report(tmp_pat
     assert finding["unverified"] and finding["evidence_check"]["outcome"] == "passed"
     rig, ghost = report["participants"]
     assert rig["model_family"] == "unknown", "a claim that is not signed is not believed"
-    assert rig["remote"] == {
-        "bridge": "claude",
-        "model_family": "anthropic/claude",
-        "models_used": ["sonnet"],
-    }
+    assert rig["remote"] == {"bridge": "claude", "model_family": "anthropic/claude", "models_used": ["sonnet"]}
     assert ghost["reason"] == "no_connection"
     assert CHANGED not in report["warnings"], "envelopes are no change of what is looked at"
     again = council(here, "resume", review_id, "--retry", "rig:ghost")

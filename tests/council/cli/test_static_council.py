@@ -26,9 +26,7 @@ def review(machine: Machine, *words: str) -> Done:
     return council(machine, "review", "--runtime", "static", *words)
 
 
-def test_a_review_without_any_agent_reports_what_the_analysers_found_and_says_that_it_is_alone(
-    orders: Machine,
-) -> None:
+def test_a_review_without_any_agent_reports_what_the_analysers_found_and_says_that_it_is_alone(orders: Machine) -> None:
     done = council(orders, "review")
 
     assert done.code == 0, done.err

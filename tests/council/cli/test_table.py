@@ -24,16 +24,10 @@ FACTS = {
 }
 LINES = (
     ("claude", {"event": "bridge_start", "ts": AT}),
-    (
-        "claude",
-        {"event": "asked", "round": 1, "step": "analysis", "agents": ["security", "testing", "challenger"]},
-    ),
+    ("claude", {"event": "asked", "round": 1, "step": "analysis", "agents": ["security", "testing", "challenger"]}),
     ("claude", {"event": "agent_reply", "tokens_in": 17_000, "tokens_out": 1_200, "cost_usd": 0.25}),
     ("codex", {"event": "bridge_start", "ts": AT}),
-    (
-        "codex",
-        {"event": "output", "id": "X001", "severity": "HIGH", "title": "t", "domain": "security", "round": 1},
-    ),
+    ("codex", {"event": "output", "id": "X001", "severity": "HIGH", "title": "t", "domain": "security", "round": 1}),
     ("codex", {"event": "bridge_complete", "status": "COMPLETED", "ts": "2026-11-15T10:15:22.000Z"}),
     ("gemini", {"event": "bridge_complete", "status": "HALTED", "reason": "not_authenticated", "ts": AT}),
     ("opencode", {"event": "bridge_complete", "status": "SKIPPED", "reason": "cli_not_found", "ts": AT}),

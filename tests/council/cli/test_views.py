@@ -8,13 +8,7 @@ import msgspec
 import pytest
 
 from bridgehead.assembly.council.reports import CriticalNotAccepted, DismissRequest
-from bridgehead.assembly.council.views import (
-    CouncilStatus,
-    council_now,
-    council_report,
-    dismiss_finding,
-    list_councils,
-)
+from bridgehead.assembly.council.views import CouncilStatus, council_now, council_report, dismiss_finding, list_councils
 from bridgehead.contract.words import Intensity
 from bridgehead.errors import UserError
 from council.cli.conftest import Hall, StandIn
@@ -30,11 +24,7 @@ EVERYTHING = {
         }
     ],
     "challenges": [
-        {
-            "target_finding_id": "X001",
-            "challenge_text": "Callers may check it.",
-            "mechanism": "missing-assumption",
-        }
+        {"target_finding_id": "X001", "challenge_text": "Callers may check it.", "mechanism": "missing-assumption"}
     ],
     "responses": [{"finding_id": "X001", "status": "confirmed", "defense": "No caller does, orders/store.py:10"}],
     "rulings": [{"challenge_id": "CH001", "ruling": "withdraw"}],

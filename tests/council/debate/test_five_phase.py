@@ -12,13 +12,7 @@ from bridgehead.contract.report import BridgeReport, violations
 from bridgehead.contract.words import Intensity, OutputState, Verdict
 from bridgehead.council.calls import Call, DeadlineReached, Role, Step
 from bridgehead.council.debate.five_phase import FivePhaseRun
-from bridgehead.council.debate.five_phase_vote import (
-    Stance,
-    debate_verdict,
-    final_state,
-    support_share,
-    task_budget,
-)
+from bridgehead.council.debate.five_phase_vote import Stance, debate_verdict, final_state, support_share, task_budget
 from bridgehead.council.request.plan import DEFAULT, SECURITY_ELEVATED
 from council.support.driving import AT, Driver, item, items, seat, surroundings, task
 
@@ -73,21 +67,13 @@ def panel(
             return {"messages": said, "outputs": []}
         word = "oppose" if key.agent in against else "support"
         shown = json.loads(call.prompt.split('"previous_findings":')[1].split(',"open_challenges"')[0])
-        return {
-            "positions": [{"finding_id": one["id"], "position": word} for one in shown],
-            "merges": list(merges),
-        }
+        return {"positions": [{"finding_id": one["id"], "position": word} for one in shown], "merges": list(merges)}
 
     return says
 
 
 def test_agents_that_cannot_write_to_each_other_debate_all_the_same() -> None:
-    doubt = {
-        "kind": "challenge",
-        "finding_id": "C001",
-        "text": "unreachable",
-        "mechanism": "non-applicability",
-    }
+    doubt = {"kind": "challenge", "finding_id": "C001", "text": "unreachable", "mechanism": "non-applicability"}
     driver, report = run_with(panel({"api": [item()]}, {"testing": [doubt]}), messaging=False)
     assert {call.key.step for call in driver.calls} == {Step.ANALYSIS, Step.CHALLENGE, Step.POSITION}
     assert report.dispatch_mode == "plain"
@@ -116,12 +102,7 @@ def test_a_finding_most_weight_opposes_is_disputed_with_its_share() -> None:
 
 
 def test_a_challenge_is_answered_in_the_next_round_and_votes_settle_it() -> None:
-    doubt = {
-        "kind": "challenge",
-        "finding_id": "C001",
-        "text": "unreachable",
-        "mechanism": "non-applicability",
-    }
+    doubt = {"kind": "challenge", "finding_id": "C001", "text": "unreachable", "mechanism": "non-applicability"}
     driver, report = run_with(panel({"api": [item()]}, {"testing": [doubt]}))
     assert [one["challenge_id"] for one in driver.named("challenge")] == ["CH001"]
     assert report.outputs[0].status is OutputState.CONFIRMED

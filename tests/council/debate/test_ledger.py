@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputState
-from bridgehead.council.debate.ledger import (
-    FINAL,
-    ChallengeState,
-    FindingState,
-    Ruling,
-    any_unresolved,
-    placement,
-)
+from bridgehead.council.debate.ledger import FINAL, ChallengeState, FindingState, Ruling, any_unresolved, placement
 
 ids = st.sampled_from(["CH001", "CH002", "CH003"])
 events = st.lists(

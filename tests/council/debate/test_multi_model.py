@@ -41,11 +41,7 @@ def test_what_two_models_found_is_merged_and_the_rest_keeps_its_model() -> None:
     merged = next(output for output in report.outputs if output.id == "O-merged-001")
     assert merged.confirmed_by_models == MODELS[:2]
     assert merged.intra_bridge_model_confirmed is True
-    assert (report.models_used, report.instances_completed, report.intra_bridge_confirmed) == (
-        MODELS[:2],
-        2,
-        3,
-    )
+    assert (report.models_used, report.instances_completed, report.intra_bridge_confirmed) == (MODELS[:2], 2, 3)
     assert (report.debate_rounds, report.local_council_type) == (0, LocalCouncilType.MODEL_COUNCIL)
 
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from bench.council_labels import agreement, join, labelled_outputs
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType, Severity
-from bridgehead.council.findings.dedupe import (
-    Candidate,
-    Wording,
-    by_severity_then_id,
-    cluster,
-    matches,
-    tokens,
-)
+from bridgehead.council.findings.dedupe import Candidate, Wording, by_severity_then_id, cluster, matches, tokens
 from bridgehead.council.findings.references import FileReference
 
 WORDS = "order query cache user input token session index lock retry page limit".split()

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.dismissals import code_of, is_plain, matches_glob, read_entry
-from bridgehead.council.findings.evidence import (
-    MOST_LOOSE_QUOTES,
-    MOST_QUOTES,
-    Anchor,
-    EvidenceOutcome,
-    check_evidence,
-)
+from bridgehead.council.findings.evidence import MOST_LOOSE_QUOTES, MOST_QUOTES, Anchor, EvidenceOutcome, check_evidence
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
 from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names, stopping_when

@@ -161,11 +161,7 @@ def test_what_an_agent_says_reaches_the_others_only_fenced(injection: str) -> No
         if call.key.step is Step.CHALLENGE and call.key.role is Role.CHALLENGER:
             return {
                 "challenges": [
-                    {
-                        "target_finding_id": "C001",
-                        "challenge_text": injection,
-                        "mechanism": "non-applicability",
-                    }
+                    {"target_finding_id": "C001", "challenge_text": injection, "mechanism": "non-applicability"}
                 ]
             }
         return items() if call.key.step in (Step.ANALYSIS, Step.CHALLENGE) else {"responses": [], "rulings": []}
@@ -219,10 +215,7 @@ def one_finding(call: Any) -> object:
 def test_no_prompt_names_a_bridge_a_model_or_a_verdict(intensity: Intensity) -> None:
     names = ["claude", "codex", "gemini", "opencode", "openai", "anthropic", "CONCERNS", "sonnet"]
     driver = drive(
-        one_finding,
-        domains=["security", "api"],
-        intensity=intensity.value,
-        seat_fields={"models": ("sonnet",)},
+        one_finding, domains=["security", "api"], intensity=intensity.value, seat_fields={"models": ("sonnet",)}
     )
     for call in driver.calls:
         assert not [name for name in names if name in call.prompt], call.key

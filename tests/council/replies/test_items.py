@@ -107,11 +107,7 @@ def test_a_proposal_has_every_field_of_its_kind() -> None:
     entry = item(type="proposal", proposal={"tradeoffs": ["slow", 7], "maturity": "Seed", "proposal_type": "magic"})
     proposal = draft(entry, task_type="planning", mode="design").proposal
     assert proposal is not None
-    assert (proposal["tradeoffs"], proposal["maturity"], proposal["proposal_type"]) == (
-        ["slow", "7"],
-        "seed",
-        None,
-    )
+    assert (proposal["tradeoffs"], proposal["maturity"], proposal["proposal_type"]) == (["slow", "7"], "seed", None)
     assert proposal["open_questions"] == []
 
 

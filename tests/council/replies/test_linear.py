@@ -126,9 +126,7 @@ def test_names_of_some_parts_and_sentences_with_many_dots_are_read() -> None:
     assert "p0" in parsed and parsed["said"].startswith("one two.")
 
 
-def test_findings_that_cite_thousands_of_places_are_compared_at_a_bounded_cost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_findings_that_cite_thousands_of_places_are_compared_at_a_bounded_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
     usual = references.is_same_file
 

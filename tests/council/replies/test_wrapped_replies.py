@@ -29,12 +29,7 @@ words = st.text(alphabet="abc äé'`<>&*# .,:;()\u2028\u202e", min_size=1, max_s
 )
 items = st.lists(
     st.fixed_dictionaries(
-        {
-            "type": st.just("finding"),
-            "severity": st.sampled_from(["HIGH", "LOW"]),
-            "title": words,
-            "description": words,
-        }
+        {"type": st.just("finding"), "severity": st.sampled_from(["HIGH", "LOW"]), "title": words, "description": words}
     ),
     min_size=1,
     max_size=4,

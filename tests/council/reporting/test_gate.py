@@ -23,11 +23,7 @@ def report(**changes: Any) -> CouncilReport:
 
 
 def refused(
-    made: CouncilReport,
-    *states: GatedState,
-    level: Gate = Gate.FAIL,
-    seats: int = 0,
-    runtimes: tuple[str, ...] = (),
+    made: CouncilReport, *states: GatedState, level: Gate = Gate.FAIL, seats: int = 0, runtimes: tuple[str, ...] = ()
 ) -> list[str]:
     return list(objections(made, GateDemands(level, seats, runtimes), states))
 

@@ -131,8 +131,7 @@ def test_dismissed_findings_come_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "escaped"),
-    [("[x](http://e)", "[x\\](http://e)"), ("use {0}", "use {{0}}"), ("x" * 5000, "x" * 4000)],
+    ("text", "escaped"), [("[x](http://e)", "[x\\](http://e)"), ("use {0}", "use {{0}}"), ("x" * 5000, "x" * 4000)]
 )
 def test_foreign_text_makes_no_links_and_no_placeholders(text: str, escaped: str) -> None:
     assert escaped_message(text) == escaped

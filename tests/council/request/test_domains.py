@@ -15,12 +15,7 @@ REGISTRY = load_registry()
     [
         ("Security", "Security Auditor", "registry", ()),
         ("content", "Content Strategist", "registry", ()),
-        (
-            "kafka stream processing",
-            "Async Systems Specialist for kafka stream processing",
-            "adapted:async-queue",
-            (),
-        ),
+        ("kafka stream processing", "Async Systems Specialist for kafka stream processing", "adapted:async-queue", ()),
         ("gdpr retention", "Compliance Officer for gdpr retention", "adapted:compliance", ()),
         ("smart contract gas cost", "Smart Contract Gas Cost Specialist", "virtual", ("api", "finance")),
         ("quantum error correction", "Quantum Error Correction Specialist", "virtual", ("error-handling",)),

@@ -168,11 +168,7 @@ def test_half_characters_do_not_stop_the_log(tmp_path: Path) -> None:
     ("environment", "text", "expected"),
     [
         ({"A_KEY": "abcdef"}, "is abcdef", "is [masked]"),
-        (
-            {"GITHUB_TOKEN": "ghp_123456", "DB_PASSWORD": "hunter22"},
-            "ghp_123456:hunter22",
-            "[masked]:[masked]",
-        ),
+        ({"GITHUB_TOKEN": "ghp_123456", "DB_PASSWORD": "hunter22"}, "ghp_123456:hunter22", "[masked]:[masked]"),
         ({"A_KEY": "abc"}, "abc", "abc"),
         ({"HOME": "/home/me"}, "/home/me", "/home/me"),
         ({}, "x", "x"),

@@ -76,17 +76,13 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_a_prompt_of_300_kilobytes_arrives_whole_and_stdin_is_closed(
-    agent: Callable[..., CallOutcome],
-) -> None:
+def test_a_prompt_of_300_kilobytes_arrives_whole_and_stdin_is_closed(agent: Callable[..., CallOutcome]) -> None:
     outcome = agent("print(len(sys.stdin.read()))", prompt="x" * 300_000)
 
     assert outcome == RuntimeAnswer("300000\n")
 
 
-def test_a_reply_of_10_megabytes_is_cut_off_as_malformed_and_does_not_hang(
-    agent: Callable[..., CallOutcome],
-) -> None:
+def test_a_reply_of_10_megabytes_is_cut_off_as_malformed_and_does_not_hang(agent: Callable[..., CallOutcome]) -> None:
     outcome = agent("sys.stdout.write('x' * 10_000_000)")
 
     assert isinstance(outcome, RuntimeRefusal)
@@ -164,9 +160,7 @@ def test_a_program_that_vanished_is_not_found(tmp_path: Path) -> None:
     assert outcome.reason == "cli_not_found"
 
 
-def test_an_endless_loop_of_unknown_steps_is_stopped_long_before_the_limit(
-    agent: Callable[..., CallOutcome],
-) -> None:
+def test_an_endless_loop_of_unknown_steps_is_stopped_long_before_the_limit(agent: Callable[..., CallOutcome]) -> None:
     step = json.dumps({"type": "step_finish", "sessionID": "s", "part": {"reason": "unknown"}})
     body = f"while True:\n    print({step!r}, flush=True)\n    time.sleep(0.01)"
 

@@ -15,17 +15,7 @@ import pytest
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import ErrorClass, Intensity, Status
-from bridgehead.council.calls import (
-    Answer,
-    Call,
-    CallFailed,
-    GivenUp,
-    Reply,
-    Result,
-    Retried,
-    SeatEvent,
-    UserQuestion,
-)
+from bridgehead.council.calls import Answer, Call, CallFailed, GivenUp, Reply, Result, Retried, SeatEvent, UserQuestion
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.interfaces import MemoryJournal, RunInputs
 from bridgehead.council.replies import reply
@@ -187,11 +177,7 @@ def test_a_call_over_its_limit_is_a_timeout_of_that_call() -> None:
 
     watcher = Watcher()
     report = report_of(
-        run(
-            council("claude"),
-            ScriptedSeats({"claude": ScriptedConnection(script)}),
-            Means(RunLog(observer=watcher)),
-        )
+        run(council("claude"), ScriptedSeats({"claude": ScriptedConnection(script)}), Means(RunLog(observer=watcher)))
     )
 
     assert report.domains_covered == ("security",)
@@ -307,11 +293,7 @@ def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(monkeypatch: pyte
     monkeypatch.setattr(CallRunner, "carry", carry)
     halted = OwnReport(halted_report(TASK, facts("claude"), "not_authenticated", "run claude and log in"))
     watcher = Watcher()
-    run(
-        council("claude"),
-        ScriptedSeats(scripts("claude"), again={"claude": halted}),
-        Means(RunLog(observer=watcher)),
-    )
+    run(council("claude"), ScriptedSeats(scripts("claude"), again={"claude": halted}), Means(RunLog(observer=watcher)))
 
     assert watcher.refusals == [("claude", ErrorClass.AUTH)]
 
@@ -578,11 +560,7 @@ def test_logs_are_written_in_order_with_preflight_after_the_first_line(tmp_path:
     assert [line["event"] for line in written[:3]] == ["bridge_start", "preflight", "dispatch"]
     assert written[-1]["event"] == "bridge_complete"
     assert [line["seq"] for line in written] == list(range(1, len(written) + 1))
-    assert [line["event"] for line in read_log(tmp_path, "codex")] == [
-        "bridge_start",
-        "preflight",
-        "bridge_complete",
-    ]
+    assert [line["event"] for line in read_log(tmp_path, "codex")] == ["bridge_start", "preflight", "bridge_complete"]
     assert not list((tmp_path / ".outputs/bridges").glob("council*"))
     summary = next((tmp_path / ".outputs/bridges").glob("codex-*.md")).read_text()
     assert "# codex: SKIPPED, cli\\_not\\_found" in summary

@@ -97,11 +97,7 @@ def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
 
 def test_the_quick_route_announces_one_seat_and_no_stage_b() -> None:
     listed = planned(route=PARALLEL_WORKFLOW)
-    assert ([one.name for one in listed.seats], listed.coordinator, listed.stage_b_calls) == (
-        ["claude"],
-        None,
-        0,
-    )
+    assert ([one.name for one in listed.seats], listed.coordinator, listed.stage_b_calls) == (["claude"], None, 0)
 
 
 @pytest.mark.parametrize("answer", Answer)
@@ -172,10 +168,7 @@ def test_choosing_none_parks_everything() -> None:
 def test_research_lists_contradictions() -> None:
     def says(call: Call) -> object:
         if call.key.step is Step.STAGE_B and call.key.role is Role.CHALLENGER:
-            return {
-                "challenge_notes": [note("MMC001")],
-                "contradictions": [{"finding_ids": ["MMC001"], "about": "x"}],
-            }
+            return {"challenge_notes": [note("MMC001")], "contradictions": [{"finding_ids": ["MMC001"], "about": "x"}]}
         return finds("A claim", type="observation")(call)
 
     report = Council(TWO, says, task_fields={"task_type": "research"}).drive().report

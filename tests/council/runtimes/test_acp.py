@@ -18,6 +18,7 @@ from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, Run
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.seating.preflight import NotSeated, Wishes, check_seat
 from bridgehead.host.clock import SystemClock
+from bridgehead.host.command import Command
 from bridgehead.testing.model_server import ModelServer
 from council.runtimes.test_peers import carry
 from support import peer_clis
@@ -119,6 +120,19 @@ def test_the_private_copy_can_be_read_and_the_home_cannot(tmp_path: Path) -> Non
     (tmp_path / "work").rmdir()
     outcome = ask(tmp_path, f"read {secret}")
     assert isinstance(outcome, RuntimeAnswer) and outcome.text.startswith("denied: ")
+
+
+def test_no_value_stands_where_a_program_reads_options(tmp_path: Path) -> None:
+    setup = seat(tmp_path)
+    located = AcpAgent.locate(setup, Machine(setup.environment, memory={}))
+    assert isinstance(located, AcpAgent)
+    for value in ("--attach=http://x", "-m", "a b", "a\nb", "--"):
+        asked = RuntimeRequest("hello", tmp_path, 60, model=value, session=value, reasoning=value, title=value)
+        words = located.ask(asked)
+        assert isinstance(words, Command)
+        ours, agent = list(words.argv)[: words.argv.index("--")], list(words.argv)[words.argv.index("--") + 1 :]
+        assert ours[-1] == f"--model={value}" and [word for word in ours[:-1] if value in word] == []
+        assert agent == [located.path, str(tmp_path / "agent.py")]
 
 
 @pytest.mark.parametrize(("prompt", "expected"), [("fail", ErrorClass.AUTH), ("nothing", ErrorClass.EMPTY)])

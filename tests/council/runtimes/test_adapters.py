@@ -156,14 +156,7 @@ CODEX_CONFIG = [
             "gemini",
             replace(MODIFY, model=None, session="s1"),
             {},
-            [
-                "--output-format",
-                "stream-json",
-                "--approval-mode",
-                "auto_edit",
-                "--skip-trust",
-                "--resume=s1",
-            ],
+            ["--output-format", "stream-json", "--approval-mode", "auto_edit", "--skip-trust", "--resume=s1"],
         ),
         (
             "opencode",
@@ -181,11 +174,7 @@ CODEX_CONFIG = [
     ],
 )
 def test_the_command_line_of_each_cli(
-    locate: Callable[..., CliConnection],
-    name: str,
-    ask: RuntimeRequest,
-    options: dict[str, Any],
-    expected: list[str],
+    locate: Callable[..., CliConnection], name: str, ask: RuntimeRequest, options: dict[str, Any], expected: list[str]
 ) -> None:
     run = command(locate(name, **options), ask)
 
@@ -255,7 +244,7 @@ def test_the_table_of_free_values_knows_every_cli() -> None:
     assert runtime_names()
     classes = {kind for runtime in registered().values() for kind in runtime.connections}
     programs = {kind.program for kind in classes if issubclass(kind, CliConnection)}
-    assert programs == set(FREE_VALUES)
+    assert programs - {"acp"} == set(FREE_VALUES), "agents over ACP are told in the protocol: test_acp.py"
 
 
 @pytest.mark.parametrize("name", CLIS)
@@ -280,13 +269,7 @@ def test_no_adapter_ever_asks_for_everything_to_be_allowed(
 def test_a_program_gets_its_own_key_and_nobody_elses(
     locate: Callable[..., CliConnection], name: str, own: str, foreign: str
 ) -> None:
-    ours = {
-        own: "k1",
-        foreign: "k2",
-        "CLAUDECODE": "1",
-        "CLAUDE_CODE_ENTRYPOINT": "cli",
-        "SSH_AUTH_SOCK": "/x",
-    }
+    ours = {own: "k1", foreign: "k2", "CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "cli", "SSH_AUTH_SOCK": "/x"}
     environment = command(locate(name, ours)).env
     assert environment is not None
 
@@ -298,9 +281,7 @@ def test_a_program_gets_its_own_key_and_nobody_elses(
 def test_the_key_a_codex_provider_reads_is_passed_on(machine: StandIn, stand_in: StandIn) -> None:
     config = 'model_provider = "mine"\n[model_providers.mine]\nenv_key = "MY_KEY"\n'
     here = machine(
-        {"codex": stand_in("codex")},
-        environment={"MY_KEY": "k"},
-        files={"/home/user/.codex/config.toml": config},
+        {"codex": stand_in("codex")}, environment={"MY_KEY": "k"}, files={"/home/user/.codex/config.toml": config}
     )
     found = CodexCli.locate(SeatSetup("codex", environment=here.environment), here)
     assert isinstance(found, CodexCli)
@@ -329,11 +310,7 @@ def test_opencode_is_denied_its_shell_and_its_hosted_provider(
     [
         ("", {}, None),
         ('{"security": {"auth": {"selectedType": "oauth-personal"}}}', {}, None),
-        (
-            '{"security": {"auth": {"selectedType": "gemini-api-key"}}}',
-            {},
-            "https://generativelanguage.googleapis.com",
-        ),
+        ('{"security": {"auth": {"selectedType": "gemini-api-key"}}}', {}, "https://generativelanguage.googleapis.com"),
         ("", {"GOOGLE_GEMINI_BASE_URL": "http://mine"}, "http://mine"),
     ],
 )
@@ -341,9 +318,7 @@ def test_gemini_is_told_its_address_where_that_does_no_harm(
     machine: StandIn, stand_in: StandIn, settings: str, environment: dict[str, str], expected: str | None
 ) -> None:
     here = machine(
-        {"gemini": stand_in("gemini")},
-        environment=environment,
-        files={"/home/user/.gemini/settings.json": settings},
+        {"gemini": stand_in("gemini")}, environment=environment, files={"/home/user/.gemini/settings.json": settings}
     )
     found = GeminiCli.locate(SeatSetup("gemini", environment=here.environment), here)
     assert isinstance(found, GeminiCli)
@@ -426,11 +401,7 @@ def test_codex_counts_per_thread_and_we_count_per_turn(locate: Callable[..., Cli
         assert isinstance(outcome, RuntimeAnswer)
         return outcome
 
-    assert [turn(1, None).usage.tokens_in, turn(2, "t1").usage.tokens_in, turn(3, "t1").usage.tokens_in] == [
-        11,
-        11,
-        11,
-    ]
+    assert [turn(1, None).usage.tokens_in, turn(2, "t1").usage.tokens_in, turn(3, "t1").usage.tokens_in] == [11, 11, 11]
 
 
 def test_codex_is_held_to_a_schema_until_a_provider_refuses_it(machine: StandIn, stand_in: StandIn) -> None:
@@ -442,10 +413,7 @@ def test_codex_is_held_to_a_schema_until_a_provider_refuses_it(machine: StandIn,
     found = CodexCli.locate(SeatSetup("codex", environment=here.environment), here)
     assert isinstance(found, CodexCli)
     shaped = replace(ASK, schema={}, schema_file=Path("/snapshot/items.json"))
-    failed = {
-        "type": "turn.failed",
-        "error": {"message": "Invalid schema for response_format 'codex_output_schema'"},
-    }
+    failed = {"type": "turn.failed", "error": {"message": "Invalid schema for response_format 'codex_output_schema'"}}
     refusal = CommandResult(
         ("x",), Ended.EXITED, 1, datetime(2026, 11, 15, tzinfo=UTC), stdout=json.dumps(failed).encode()
     )
@@ -499,10 +467,7 @@ def test_an_endpoint_answers_with_its_model_and_its_tokens(kind: str) -> None:
     assert isinstance(outcome, RuntimeAnswer)
     assert outcome.text == "FAKE-REPLY turn=1 echo=look at it"
     assert (outcome.model, outcome.usage.tokens_in, outcome.usage.tokens_out) == ("m1", 11, 7)
-    assert "k" in (
-        asked.headers.get("x-api-key"),
-        asked.headers.get("authorization", "").removeprefix("Bearer "),
-    )
+    assert "k" in (asked.headers.get("x-api-key"), asked.headers.get("authorization", "").removeprefix("Bearer "))
 
 
 @pytest.mark.parametrize("kind", ["api", "chat"])
@@ -614,11 +579,7 @@ LIMITED = {"error": {"name": "APIError", "data": {"message": "x", "statusCode": 
 @pytest.mark.parametrize(
     ("status", "document", "expected"),
     [
-        (
-            404,
-            {"name": "NotFoundError", "data": {"message": "Session not found"}},
-            ErrorClass.UNKNOWN_SESSION,
-        ),
+        (404, {"name": "NotFoundError", "data": {"message": "Session not found"}}, ErrorClass.UNKNOWN_SESSION),
         (400, {"name": "BadRequest", "data": {"message": "Expected object"}}, ErrorClass.BAD_USAGE),
         (500, {"name": "UnknownError", "data": {"message": "x", "ref": "err_1"}}, ErrorClass.UNKNOWN_MODEL),
         (401, {}, ErrorClass.AUTH),
@@ -657,10 +618,7 @@ def test_a_program_reads_its_installation_and_the_copy_and_of_the_home_its_own_f
     assert set(held.write) == own | {str(tmp_path / "scratch" / "home"), str(tmp_path / "scratch" / "tmp")}
     assert not any(is_within(str(home), path) for path in (*held.read, *held.write))
     told = held.environment()
-    assert (told["HOME"], told["TMPDIR"]) == (
-        str(tmp_path / "scratch" / "home"),
-        str(tmp_path / "scratch" / "tmp"),
-    )
+    assert (told["HOME"], told["TMPDIR"]) == (str(tmp_path / "scratch" / "home"), str(tmp_path / "scratch" / "tmp"))
     for folder in kind.own_folders:
         assert (tmp_path / "scratch" / "home" / folder).resolve() == home / folder
     if name == "claude":

@@ -31,9 +31,7 @@ def test_a_program_of_the_tree_is_found_neither_by_name_nor_by_path(
     assert Machine({"PATH": system}).which(f"{system}/claude") == f"{system}/claude"
 
 
-def test_a_key_follows_no_redirect_and_a_call_to_this_machine_no_proxy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_key_follows_no_redirect_and_a_call_to_this_machine_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[dict[str, Any]] = []
 
     def get(url: str, **given: Any) -> httpx.Response:

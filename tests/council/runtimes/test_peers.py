@@ -298,11 +298,7 @@ def test_tools_read_the_private_copy_and_nothing_else(
         home = peer_clis.furnish(tmp_path, lambda _: server.base_url(), (cli,), programs=programs(cli))
         seat = Peer(cli, home)
         login = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}[cli]
-        hidden = [
-            home.home / ".ssh" / "id_rsa",
-            tmp_path / "original" / "a.py",
-            home.home / login / "note.txt",
-        ]
+        hidden = [home.home / ".ssh" / "id_rsa", tmp_path / "original" / "a.py", home.home / login / "note.txt"]
         for path in hidden:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("CANARY\n")

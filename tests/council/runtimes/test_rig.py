@@ -73,11 +73,7 @@ def test_a_remote_report_is_put_into_our_words() -> None:
     ]
     assert [(o.id, o.status) for o in report.withdrawn_outputs] == [("R003", OutputState.WITHDRAWN)]
     assert [entry.output.id for entry in report.disputed_outputs] == ["R002"]
-    assert (report.bridge, report.connection_used, report.model_family) == (
-        "rig:win-5080",
-        "rig",
-        "openai/codex",
-    )
+    assert (report.bridge, report.connection_used, report.model_family) == ("rig:win-5080", "rig", "openai/codex")
     assert violations(report) == []
 
 

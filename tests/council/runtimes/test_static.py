@@ -23,15 +23,7 @@ from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static import ANALYSERS
 from bridgehead.council.runtimes.static.answer_cache import FILE, AnswerCache, key_of
 from bridgehead.council.runtimes.static.base import RULES, Analyser, Message, UnreadableAnswer
-from bridgehead.council.runtimes.static.programs import (
-    AstGrep,
-    Hadolint,
-    Lizard,
-    Oxlint,
-    Secrets,
-    Shellcheck,
-    Zizmor,
-)
+from bridgehead.council.runtimes.static.programs import AstGrep, Hadolint, Lizard, Oxlint, Secrets, Shellcheck, Zizmor
 from bridgehead.council.runtimes.static.ruff import Ruff
 from bridgehead.council.runtimes.static.seat import (
     Examined,
@@ -213,9 +205,7 @@ def test_looking_for_secrets_alone_is_no_review(machine: Callable[..., Any]) -> 
     assert available_analysers(SeatSetup("static"), machine()) == ()
 
 
-def test_an_analyser_that_is_not_installed_is_named_where_it_would_have_looked(
-    machine: Callable[..., Any],
-) -> None:
+def test_an_analyser_that_is_not_installed_is_named_where_it_would_have_looked(machine: Callable[..., Any]) -> None:
     absent = absent_analysers(SeatSetup("static"), machine(modules=("ruff",)))
     scope = Scope(("src",), {"a.py": "x = 1\n", "deploy.sh": "ls\n"})
     examined = examine(scope, (Ruff(),), ENVIRONMENT, timeout_seconds=300, absent=absent)
@@ -258,10 +248,7 @@ def weighed(*messages: Message, tool: str = "ruff") -> list[tuple[str, Severity,
 def test_one_rule_in_one_file_is_one_finding_with_a_count() -> None:
     large = [message(line, Severity.HIGH, path=path) for path, line in (("a.py", 8), ("b.py", 1), ("a.py", 2))]
 
-    assert weighed(*large) == [
-        ("text of R1 (2 places)", Severity.HIGH, [2, 8]),
-        ("text of R1", Severity.HIGH, [1]),
-    ]
+    assert weighed(*large) == [("text of R1 (2 places)", Severity.HIGH, [2, 8]), ("text of R1", Severity.HIGH, [1])]
 
 
 def test_small_remarks_of_one_kind_are_one_finding_of_the_tree() -> None:
@@ -314,12 +301,7 @@ def test_the_kind_of_a_place_is_told_by_name_and_first_lines(path: str, text: st
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("x = 1", "a.py:1 `x = 1`"),
-        ("x = `1`", "a.py:1 `` x = `1` ``"),
-        ("   ", "a.py:1"),
-    ],
+    ("line", "expected"), [("x = 1", "a.py:1 `x = 1`"), ("x = `1`", "a.py:1 `` x = `1` ``"), ("   ", "a.py:1")]
 )
 def test_the_line_is_quoted_in_backticks_it_cannot_close(line: str, expected: str) -> None:
     assert quoted(message(1, Severity.HIGH), {"a.py": f"{line}\n"}, quote=True) == expected
@@ -476,13 +458,7 @@ def test_a_rule_says_what_is_wrong_and_what_to_do(path: Path) -> None:
     assert rule["message"][0].isupper()
     assert not rule["message"].endswith(".")
     assert len(rule["note"]) > 20
-    assert rule["metadata"]["domain"] in {
-        "security",
-        "cryptographic",
-        "error-handling",
-        "concurrency",
-        "code-quality",
-    }
+    assert rule["metadata"]["domain"] in {"security", "cryptographic", "error-handling", "concurrency", "code-quality"}
 
 
 def test_there_are_rules_for_nine_families_of_languages() -> None:

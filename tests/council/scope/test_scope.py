@@ -12,14 +12,7 @@ import pytest
 
 from bridgehead.council.scope.git import GitFailed, NoSuchRevision, repository_at
 from bridgehead.council.scope.resolve import Change, NoRepository, resolve_scope
-from bridgehead.council.scope.scope import (
-    EmptyScope,
-    Scope,
-    ScopeRequest,
-    SeveralScopes,
-    UnknownScope,
-    text_digest,
-)
+from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, SeveralScopes, UnknownScope, text_digest
 from bridgehead.council.scope.withheld import LeftOut, Reason
 
 # Looks like a key of a well-known service and is none.
@@ -32,11 +25,7 @@ GitRun = Callable[..., str]
 @pytest.fixture
 def resolve(project: Path, quiet_environment: dict[str, str]) -> Callable[..., Scope]:
     def run(
-        *paths: str,
-        cwd: Path | None = None,
-        allow_words: bool = False,
-        no_secrets: tuple[str, ...] = (),
-        **kinds: Any,
+        *paths: str, cwd: Path | None = None, allow_words: bool = False, no_secrets: tuple[str, ...] = (), **kinds: Any
     ) -> Scope:
         return resolve_scope(
             ScopeRequest(paths, **kinds),
@@ -97,12 +86,7 @@ def test_paths_are_taken_from_where_the_command_runs(resolve: Callable[..., Scop
     ],
 )
 def test_what_may_not_be_shown_is_left_out_and_reported(
-    resolve: Callable[..., Scope],
-    project: Path,
-    write: Write,
-    path: str,
-    content: str | bytes,
-    reason: Reason,
+    resolve: Callable[..., Scope], project: Path, write: Write, path: str, content: str | bytes, reason: Reason
 ) -> None:
     write(project, {path: content})
 

@@ -85,13 +85,7 @@ def test_agent_configuration_and_secrets_are_not_checked_out_and_their_absence_i
 @pytest.mark.parametrize("part", ["smudge", "clean", "process"])
 @pytest.mark.parametrize("driver", ["evil", "a=b.Evil"])
 def test_hooks_and_filters_of_the_repository_are_not_run(
-    project: Path,
-    git: GitRun,
-    write: Write,
-    tmp_path: Path,
-    quiet_environment: dict[str, str],
-    driver: str,
-    part: str,
+    project: Path, git: GitRun, write: Write, tmp_path: Path, quiet_environment: dict[str, str], driver: str, part: str
 ) -> None:
     mark = tmp_path / "ran"
     write(tmp_path, {"program": f"#!/bin/sh\ntouch {mark}\ncat\n"})

@@ -219,11 +219,7 @@ def test_agy_sits_for_gemini_only_where_gemini_is_missing_or_was_refused_for_goo
     ],
 )
 def test_models_are_checked_against_the_list_that_costs_nothing(
-    machine: StandIn,
-    stand_in: StandIn,
-    named: tuple[str | None, ...],
-    used: tuple[str, ...],
-    warned: list[str],
+    machine: StandIn, stand_in: StandIn, named: tuple[str | None, ...], used: tuple[str, ...], warned: list[str]
 ) -> None:
     seat = seated(check("opencode", machine({"opencode": stand_in("opencode", models=LISTED)}), models=named)).seat
 
@@ -330,11 +326,7 @@ def test_an_injected_dispatcher_comes_first_and_may_work_as_a_team(machine: Stan
     here = machine({"claude": stand_in("claude")}, environment=environment)
     seat = seated(check("claude", here, native=Dispatcher())).seat
 
-    assert (seat.connection, seat.exchange_mode, seat.messaging) == (
-        "native-dispatch",
-        "direct-async",
-        True,
-    )
+    assert (seat.connection, seat.exchange_mode, seat.messaging) == ("native-dispatch", "direct-async", True)
     assert (seat.extra["dispatch_mode"], seat.degradation_reason) == ("agent-teams", None)
 
 
@@ -426,9 +418,7 @@ def test_runtime_names_begin_with_the_four_bridges() -> None:
     assert runtime_names(outside=False)[:4] == ["claude", "gemini", "codex", "opencode"]
 
 
-def test_a_server_on_this_machine_is_asked_directly_whatever_proxy_is_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_on_this_machine_is_asked_directly_whatever_proxy_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
     with ModelServer() as server:

@@ -121,20 +121,8 @@ def test_a_refused_login_goes_on_over_the_api_when_there_is_one(
 @pytest.mark.parametrize(
     ("bridge", "kind", "refused", "status", "reason"),
     [
-        (
-            "claude",
-            ClaudeCli,
-            RuntimeRefusal(ErrorClass.AUTH, "Not logged in"),
-            Status.HALTED,
-            "not_authenticated",
-        ),
-        (
-            "gemini",
-            GeminiCli,
-            RuntimeRefusal(ErrorClass.AUTH, "no key"),
-            Status.SKIPPED,
-            "auth_probe_failed: no key",
-        ),
+        ("claude", ClaudeCli, RuntimeRefusal(ErrorClass.AUTH, "Not logged in"), Status.HALTED, "not_authenticated"),
+        ("gemini", GeminiCli, RuntimeRefusal(ErrorClass.AUTH, "no key"), Status.SKIPPED, "auth_probe_failed: no key"),
         ("gemini", GeminiCli, RuntimeRefusal(ErrorClass.RETIRED, "gone"), Status.SKIPPED, "cli_error: gone"),
     ],
 )

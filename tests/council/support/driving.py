@@ -51,13 +51,7 @@ def surroundings(files: Mapping[str, str | None] | None = None, **fields: Any) -
 
 
 def item(title: str = "Order id reaches the SQL text", **fields: Any) -> dict[str, Any]:
-    usual = {
-        "id": "",
-        "type": "finding",
-        "severity": "MEDIUM",
-        "title": title,
-        "description": f"{title}, described.",
-    }
+    usual = {"id": "", "type": "finding", "severity": "MEDIUM", "title": title, "description": f"{title}, described."}
     return {**usual, "evidence": None, "action": None, **fields}
 
 

@@ -46,20 +46,12 @@ DEFINITIONS: dict[str, Any] = {
         "properties": {"tags": listed(STRING, unique=True)},
     },
     "message": {
-        **closed(
-            text=STRING,
-            markdown=STRING,
-            id=STRING,
-            arguments=listed(STRING),
-        ),
+        **closed(text=STRING, markdown=STRING, id=STRING, arguments=listed(STRING)),
         "anyOf": [{"required": ["text"]}, {"required": ["id"]}],
     },
     "multiformatMessageString": closed("text", text=STRING, markdown=STRING),
     "artifactLocation": closed(
-        uri={"type": "string", "format": "uri-reference"},
-        uriBaseId=STRING,
-        index=INDEX,
-        description=ref("message"),
+        uri={"type": "string", "format": "uri-reference"}, uriBaseId=STRING, index=INDEX, description=ref("message")
     ),
     "region": closed(
         startLine=COUNT,

@@ -16,12 +16,7 @@ from bridgehead.contract.words import OutputType, Severity, Status, TaskType, Ve
 from bridgehead.council.findings.problems import distinct_problems
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
-from bridgehead.council.synthesis.cross_challenge_notes import (
-    ChallengeNote,
-    NoteOutcome,
-    apply_note,
-    read_note,
-)
+from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, NoteOutcome, apply_note, read_note
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import stage_a
 from bridgehead.council.synthesis.verdict import council_verdict
@@ -135,9 +130,7 @@ def test_property_stage_b_never_raises_a_severity_and_withdraws_only_with_eviden
 
 def sql(bridge: str, severity: Severity, **fields: object) -> SeatReport:
     return seat_report(
-        bridge,
-        [output(1, bridge[0].upper(), (TITLES[0], severity, OutputType.FINDING, None, False))],
-        **fields,
+        bridge, [output(1, bridge[0].upper(), (TITLES[0], severity, OutputType.FINDING, None, False))], **fields
     )
 
 
@@ -159,10 +152,7 @@ def test_met_and_unmet_of_one_requirement_are_a_dispute_with_both_positions() ->
 def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> None:
     gap = (TITLES[0], Severity.HIGH, OutputType.COMPLIANCE_GAP, "R-1", False)
     met = output(2, "C", (TITLES[1], Severity.INFO, OutputType.FINDING, "R-1", True))
-    seats = [
-        seat_report("claude", [output(1, "C", gap), met]),
-        seat_report("codex", [output(1, "X", gap)]),
-    ]
+    seats = [seat_report("claude", [output(1, "C", gap), met]), seat_report("codex", [output(1, "X", gap)])]
     (finding,) = stage_a(seats, TaskType.AUDIT)
     assert finding.cls is FindingClass.DISPUTED
     assert [one.seat for one in finding.positions] == ["claude", "codex", "claude"]
@@ -196,8 +186,7 @@ def test_a_shared_path_caps_the_confidence(connections: tuple[str, str], confide
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{}, {"finding_id": "X", "outcome": "confirmed"}, {"finding_id": "SS001", "outcome": "praised"}],
+    "fields", [{}, {"finding_id": "X", "outcome": "confirmed"}, {"finding_id": "SS001", "outcome": "praised"}]
 )
 def test_notes_on_unknown_findings_or_with_unknown_outcomes_are_ignored(fields: dict[str, str]) -> None:
     assert read_note(fields, ["SS001"]) is None

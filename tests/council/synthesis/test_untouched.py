@@ -76,9 +76,7 @@ def test_a_finding_on_other_lines_is_listed_apart_and_counts_for_nothing(touched
 
 
 @pytest.mark.parametrize("touched", [{"src/orders.py": ((4, 9),)}, None])
-def test_a_finding_on_its_lines_counts_and_so_does_every_one_with_whole_files(
-    touched: Touched | None,
-) -> None:
+def test_a_finding_on_its_lines_counts_and_so_does_every_one_with_whole_files(touched: Touched | None) -> None:
     report = reviewed(touched)
 
     assert report.verdict is Verdict.CONCERNS

@@ -19,10 +19,7 @@ MULTI, SINGLE, DISPUTED, WITHDRAWN = (
     FindingClass.DISPUTED,
     FindingClass.WITHDRAWN,
 )
-LETTERS: dict[str, Severity | None] = {
-    **dict(zip("CHMLI", reversed(list(Severity)), strict=True)),
-    "-": None,
-}
+LETTERS: dict[str, Severity | None] = {**dict(zip("CHMLI", reversed(list(Severity)), strict=True)), "-": None}
 
 
 def finding(letter: str, cls: FindingClass = MULTI, *, deep: bool = False, **fields: Any) -> CouncilFinding:

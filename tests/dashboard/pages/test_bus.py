@@ -44,10 +44,7 @@ class BusAndPages:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusAndPages]:
     """A bus with one satellite that spoke once while the page was open, and one that is away."""
-    with (
-        open_dashboard(tmp_path_factory.mktemp("web")) as web,
-        live_bus(Path(bus_view(web.assembly).state)) as bus,
-    ):
+    with open_dashboard(tmp_path_factory.mktemp("web")) as web, live_bus(Path(bus_view(web.assembly).state)) as bus:
         bus.server.enrol("garage")
         kitchen = bus.do(bus.server.satellite("kitchen", site_determination="downstairs"))
         study = bus.do(bus.server.satellite("study"))

@@ -71,9 +71,7 @@ def flows(tmp_path: Path) -> Iterator[FlowsAndPages]:
         yield FlowsAndPages(web, tmp_path)
 
 
-def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_found(
-    flows: FlowsAndPages,
-) -> None:
+def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_found(flows: FlowsAndPages) -> None:
     assert "bridgehead flow run template-create" in flows.page("/flows")
     for reference in ("no-such-flow", "..%2f..%2fetc", "%00", "flow-"):
         flows.page(f"/flows/{reference}", 404 if reference != "%00" else 422)
@@ -167,13 +165,7 @@ def test_what_flows_say_never_becomes_markup(flows: FlowsAndPages, monkeypatch: 
 
 
 def recorded(
-    flows: FlowsAndPages,
-    flow_id: str,
-    *,
-    kind: str = "count",
-    project: str = "",
-    part: Part = Part.FLOWS,
-    **data: str,
+    flows: FlowsAndPages, flow_id: str, *, kind: str = "count", project: str = "", part: Part = Part.FLOWS, **data: str
 ) -> str:
     """A run of which only the record knows."""
     at = "2026-11-14T10:15:02.000Z"

@@ -161,11 +161,7 @@ def test_the_council_page_draws_lanes_rounds_and_challenges_by_outcome(held: Ope
     picture = text[text.index('<svg viewBox') : text.index("</svg>")]  # fmt: skip
     assert all(f">{seat}</text>" in picture for seat in ("claude", "codex", "static", "second look"))
     assert all(f">round {number}</text>" in picture for number in (1, 2))
-    assert [picture.count(f'class="challenge {outcome}"') for outcome in ("held", "gone", "disputed")] == [
-        2,
-        1,
-        1,
-    ]
+    assert [picture.count(f'class="challenge {outcome}"') for outcome in ("held", "gone", "disputed")] == [2, 1, 1]
     assert 'href="#MMC001"' in picture
 
 

@@ -180,12 +180,7 @@ def test_a_reply_is_what_rig_send_would_have_sent(rigs: RigsAndPages) -> None:
 
     said = rigs.note(
         rigs.web.post(
-            f"{mac.address}/replies",
-            type="STATE",
-            to="win-5080, pi-lab",
-            text="Soon.",
-            tldr="soon",
-            push="yes",
+            f"{mac.address}/replies", type="STATE", to="win-5080, pi-lab", text="Soon.", tldr="soon", push="yes"
         )
     )
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
 NEEDS_CHROMIUM = [
     pytest.mark.peer,

@@ -180,14 +180,7 @@ def debate() -> list[dict[str, Any]]:
     def raised(
         bridge: str, second: int, output: str, severity: str, title: str, agent: str, number: int = 1
     ) -> dict[str, Any]:
-        facts = {
-            "id": output,
-            "severity": severity,
-            "title": title,
-            "domain": agent,
-            "agent": agent,
-            "round": number,
-        }
+        facts = {"id": output, "severity": severity, "title": title, "domain": agent, "agent": agent, "round": number}
         return line(bridge, "output", second, type="finding", **facts)
 
     def doubt(bridge: str, second: int, name: str, output: str, to: str, text: str) -> dict[str, Any]:

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from bridgehead.contract.words import Trust
-from bridgehead.flows import (
-    AskFailed,
-    Context,
-    Flow,
-    RunOptions,
-)
-from bridgehead.flows.errors import (
-    FlowFailed,
-)
+from bridgehead.flows import AskFailed, Context, Flow, RunOptions
+from bridgehead.flows.errors import FlowFailed
 
 
 @dataclass
@@ -192,8 +185,7 @@ def test_without_agents_every_ask_takes_its_fallback_at_once(flow_project: Any) 
 
 
 @pytest.mark.parametrize(
-    "described",
-    [{"agent": "Not Legal"}, {"prompt": ""}, {"timeout": 0}, {"timeout": 90_000}, {"agent": "a" * 65}],
+    "described", [{"agent": "Not Legal"}, {"prompt": ""}, {"timeout": 0}, {"timeout": 90_000}, {"agent": "a" * 65}]
 )
 def test_a_request_its_own_schema_refuses_is_never_written(flow_project: Any, described: dict[str, Any]) -> None:
     ask = {"agent": "a", "prompt": "?", **described}

@@ -20,8 +20,7 @@ async def conversation(ctx: AsyncContext, tag: str) -> list[Any]:
     """Two questions side by side after a step, and a flow of the other kind inside."""
     found = await ctx.step("fetch", fetch, tag)
     left, right = await ctx.gather(
-        asking("left", agent="a", prompt=f"left of {tag}?"),
-        lambda branch: _right(branch, tag),
+        asking("left", agent="a", prompt=f"left of {tag}?"), lambda branch: _right(branch, tag)
     )
     return [sorted(found), left, right, await ctx.call(NESTED, word=tag), ctx.uuid()]
 

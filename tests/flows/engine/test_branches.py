@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridgehead.flows import (
-    Context,
-    Flow,
-    StepFailed,
-    asking,
-    flow,
-)
+from bridgehead.flows import Context, Flow, StepFailed, asking, flow
 from bridgehead.flows.errors import FlowFailed
 
 Count = Callable[[str], int]

@@ -105,12 +105,7 @@ def test_notes_in_a_state_that_make_no_sense_are_passed_over(flow_project: Any, 
 
 @pytest.mark.parametrize(
     "odd",
-    [
-        {"resumes": 10**30},
-        {"error_type": {"kind": "TIMEOUT"}},
-        {"error_type": "\ud800"},
-        {"request_id": "\ud800"},
-    ],
+    [{"resumes": 10**30}, {"error_type": {"kind": "TIMEOUT"}}, {"error_type": "\ud800"}, {"request_id": "\ud800"}],
 )
 def test_odd_members_of_open_items_in_a_state_do_no_harm(flow_project: Any, odd: dict[str, Any]) -> None:
     start(flow_project)

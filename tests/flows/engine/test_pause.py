@@ -13,11 +13,7 @@ import pytest
 from bridgehead.errors import FileError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows import Context, Failed, Flow, MockAgentInvoker, RunInputs, RunRequest, run_flow
-from bridgehead.flows.errors import (
-    FlowFailed,
-    ForeignAnswer,
-    NoCheckpoint,
-)
+from bridgehead.flows.errors import FlowFailed, ForeignAnswer, NoCheckpoint
 from bridgehead.flows.files.checkpoint_files import SIZE_LIMITS
 from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, RunStatus
 
@@ -36,11 +32,7 @@ ONE = make(one_question)
 
 def test_a_flow_pauses_for_an_answer_and_ends_with_it(flow_project: Any) -> None:
     paused = flow_project.run(ONE)
-    assert (paused.status, paused.exit_code, paused.actions) == (
-        RunStatus.WAITING,
-        ExitCode.WAITING,
-        ("fresh_start",),
-    )
+    assert (paused.status, paused.exit_code, paused.actions) == (RunStatus.WAITING, ExitCode.WAITING, ("fresh_start",))
     assert flow_project.files() == {".agent-request.json"}
     request = flow_project.request()
     assert list(request) == [
@@ -57,12 +49,7 @@ def test_a_flow_pauses_for_an_answer_and_ends_with_it(flow_project: Any) -> None
 
     flow_project.answer("yes")
     done = flow_project.resume(ONE)
-    assert (done.status, done.exit_code, done.result, done.actions) == (
-        RunStatus.COMPLETED,
-        0,
-        "<yes>",
-        ("accept",),
-    )
+    assert (done.status, done.exit_code, done.result, done.actions) == (RunStatus.COMPLETED, 0, "<yes>", ("accept",))
     assert flow_project.files() == set()
 
 

@@ -112,9 +112,7 @@ def child(ctx: Context, name: str) -> str:
 CHILD = Flow("child", "1", child)
 
 
-def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(
-    flow_project: FlowProject,
-) -> None:
+def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(flow_project: FlowProject) -> None:
     parent = Flow("parent", "1", lambda ctx: ctx.map("each", lambda c, n: c.call(CHILD, name=n), ["x", "y", "z"]))
     asked: list[str] = []
 

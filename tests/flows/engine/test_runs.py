@@ -8,17 +8,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.flows import (
-    Context,
-    Flow,
-    RunOptions,
-)
-from bridgehead.flows.errors import (
-    FlowFailed,
-    FlowMistake,
-    NoCheckpoint,
-    OtherRun,
-)
+from bridgehead.flows import Context, Flow, RunOptions
+from bridgehead.flows.errors import FlowFailed, FlowMistake, NoCheckpoint, OtherRun
 from bridgehead.flows.interfaces import FlowEvent
 
 

@@ -79,18 +79,8 @@ RETRIED = Call("ask#0", (attempt(OLD, status=AttemptStatus.SUPERSEDED), attempt(
         ({"status": "done"}, Action.FALLBACK, AttemptStatus.FALLBACK, "VALIDATION_ERROR"),
         ({"version": "2.0", "response": "ok"}, Action.FALLBACK, AttemptStatus.FALLBACK, "VALIDATION_ERROR"),
         ({"status": "error"}, Action.FALLBACK, AttemptStatus.FALLBACK, "UNKNOWN"),
-        (
-            {"status": "error", "error_type": "PARSE_ERROR"},
-            Action.FALLBACK,
-            AttemptStatus.FALLBACK,
-            "PARSE_ERROR",
-        ),
-        (
-            {"status": "error", "error_type": "AGENT_NOT_FOUND"},
-            Action.STOP,
-            AttemptStatus.FAILED,
-            "AGENT_NOT_FOUND",
-        ),
+        ({"status": "error", "error_type": "PARSE_ERROR"}, Action.FALLBACK, AttemptStatus.FALLBACK, "PARSE_ERROR"),
+        ({"status": "error", "error_type": "AGENT_NOT_FOUND"}, Action.STOP, AttemptStatus.FAILED, "AGENT_NOT_FOUND"),
         ({"status": "cancelled", "error_type": "TIMEOUT"}, Action.STOP, AttemptStatus.CANCELLED, "cancelled"),
         ({"status": "timeout", "error_type": "UNKNOWN"}, Action.RETRY, AttemptStatus.SUPERSEDED, "TIMEOUT"),
         (
@@ -151,8 +141,7 @@ def test_a_late_success_settles_the_call_and_overtakes_the_newer_attempt() -> No
 
 
 @pytest.mark.parametrize(
-    "members",
-    [{"status": "error"}, {"status": "cancelled"}, {"response": "bad"}, {"response": ""}, {"status": "x"}],
+    "members", [{"status": "error"}, {"status": "cancelled"}, {"response": "bad"}, {"response": ""}, {"status": "x"}]
 )
 def test_anything_but_a_usable_success_of_an_old_attempt_is_ignored(members: dict[str, Any]) -> None:
     result = settled(RETRIED, response(OLD, **members))
@@ -164,11 +153,7 @@ def test_an_unseen_request_is_issued_again_even_when_its_time_is_over() -> None:
     result = settled(CALL, on_file=False, now=NOW + timedelta(hours=1))
     assert result.action is Action.REISSUE
     again = result.attempts[0]
-    assert (again.request_id, again.document["created_at"], again.resumes) == (
-        CURRENT,
-        "2025-11-18T11:31:00Z",
-        1,
-    )
+    assert (again.request_id, again.document["created_at"], again.resumes) == (CURRENT, "2025-11-18T11:31:00Z", 1)
 
 
 def test_the_deadline_has_not_passed_at_equality() -> None:
@@ -188,10 +173,7 @@ def test_only_an_expiry_ends_a_call_and_an_answer_that_came_later_still_counts()
     assert end is not None and settled(call, now=end).action is Action.WAIT
     late = end + timedelta(microseconds=1)
     ended = settled(call, now=late, on_file=False)
-    assert isinstance(ended.verdict, Failed) and (ended.action, ended.verdict.reason) == (
-        Action.FALLBACK,
-        "expired",
-    )
+    assert isinstance(ended.verdict, Failed) and (ended.action, ended.verdict.reason) == (Action.FALLBACK, "expired")
     assert settled(call, response(response="fine"), now=late).action is Action.ACCEPT
 
 
@@ -217,13 +199,7 @@ def test_success_with_error_fields_is_taken_and_noted(caplog: pytest.LogCaptureF
     error_type=st.sampled_from([None, "TIMEOUT", "AGENT_NOT_FOUND", "PARSE_ERROR"]),
 )
 def test_every_call_ends_waits_or_is_asked_again_and_never_more_than_allowed(
-    retry_count: int,
-    resumes: int,
-    seconds: int,
-    on_file: bool,
-    status: str | None,
-    text: str,
-    error_type: str | None,
+    retry_count: int, resumes: int, seconds: int, on_file: bool, status: str | None, text: str, error_type: str | None
 ) -> None:
     current = attempt(retry_count=retry_count)._replace(resumes=resumes)
     members = {"status": status, "response": text, "error_type": error_type}

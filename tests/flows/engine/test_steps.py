@@ -9,16 +9,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.flows import (
-    Context,
-    Flow,
-    StepFailed,
-)
-from bridgehead.flows.errors import (
-    FlowFailed,
-    IncompatibleFlow,
-    NonDeterministic,
-)
+from bridgehead.flows import Context, Flow, StepFailed
+from bridgehead.flows.errors import FlowFailed, IncompatibleFlow, NonDeterministic
 
 Count = Callable[[str], int]
 

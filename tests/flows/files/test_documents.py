@@ -110,14 +110,7 @@ def test_a_version_is_two_ascii_numbers_and_nothing_else(version: str) -> None:
 
 
 def test_other_flows_may_ask_any_agent_any_length_any_time() -> None:
-    free = {
-        **REQUEST,
-        "agent_name": "my-agent",
-        "phase": 12,
-        "phase_name": "x_1",
-        "prompt": "?",
-        "timeout_seconds": 1,
-    }
+    free = {**REQUEST, "agent_name": "my-agent", "phase": 12, "phase_name": "x_1", "prompt": "?", "timeout_seconds": 1}
     assert problems(DocumentKind.REQUEST, free) == {
         ("/agent_name", "enum"),
         ("/phase", "maximum"),

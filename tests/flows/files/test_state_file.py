@@ -84,14 +84,7 @@ def test_the_state_names_its_pending_request_and_validates(flow_project: Any, se
     assert flow_project.request()["context"]["template_name"] == "demo-api"
     (item,) = found["agent_requests"]
     assert item["status"] == "pending" and item["deadline"] == "2026-11-15T10:17:02Z"
-    assert list(found)[:6] == [
-        "version",
-        "phase",
-        "phase_name",
-        "checkpoint_name",
-        "created_at",
-        "output_path",
-    ]
+    assert list(found)[:6] == ["version", "phase", "phase_name", "checkpoint_name", "created_at", "output_path"]
 
 
 @pytest.mark.parametrize("lose", [False, True], ids=["with the journal", "with the files alone"])
@@ -128,12 +121,9 @@ def test_finished_phases_are_in_the_state_for_readers_of_the_file(flow_project: 
     flow_project.resume(CREATE)
     found = state(flow_project)
     assert (found["phase"], found["phase_name"]) == (7, "agent_enhancement")
-    assert [(done["phase"], done["result_summary"]) for done in found["completed_phases"]] == [
-        (1, "one"),
-        (2, ""),
-    ]
+    assert [(done["phase"], done["result_summary"]) for done in found["completed_phases"]] == [(1, "one"), (2, "")]
     assert {key for key in found["phase_data"] if not key.startswith("_")} == {
-        *("codebase_analysis", "manifest", "existing_agents"),
+        *("codebase_analysis", "manifest", "existing_agents")
     }
     assert statuses(flow_project) == ["completed", "pending"]
 

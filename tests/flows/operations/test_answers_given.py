@@ -85,9 +85,7 @@ def test_a_result_type_may_change_while_its_question_waits(flow_project: Any) ->
     flow_project.run(FLOW)
     give(flow_project, '{"verdict": "good", "score": 9}')
     shorter = Flow(
-        "check",
-        "1",
-        lambda ctx: ctx.ask("review", agent="reviewer", prompt="Is it good?", result=Shorter).verdict,
+        "check", "1", lambda ctx: ctx.ask("review", agent="reviewer", prompt="Is it good?", result=Shorter).verdict
     )
     assert flow_project.resume(shorter).result == "good"
 

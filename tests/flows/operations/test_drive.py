@@ -15,14 +15,7 @@ from bridgehead.flows import RunInputs
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.handlers import (
-    CommandHandler,
-    Handler,
-    HandlerUnusable,
-    PendingHandler,
-    Reply,
-    make_handler,
-)
+from bridgehead.flows.handlers import CommandHandler, Handler, HandlerUnusable, PendingHandler, Reply, make_handler
 from bridgehead.flows.operations.drive import DriveRequest, DriveResult, NoRequest, drive
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus
@@ -78,9 +71,7 @@ def files(flow_project: Any) -> CheckpointFiles:
 
 def test_a_shell_script_is_driven_to_its_end(flow_project: Any, program: Path) -> None:
     done = driven(
-        flow_project,
-        CommandHandler(["sh", "-c", 'read p; printf "%s: Nautilus" "$BRIDGEHEAD_AGENT"']),
-        str(program),
+        flow_project, CommandHandler(["sh", "-c", 'read p; printf "%s: Nautilus" "$BRIDGEHEAD_AGENT"']), str(program)
     )
     assert (done.exit_code, done.stdout, done.runs) == (0, b"got namer: Nautilus\n", 2)
     assert flow_project.announcer.asked_ids == [ID]
@@ -88,11 +79,7 @@ def test_a_shell_script_is_driven_to_its_end(flow_project: Any, program: Path) -
 
 def test_what_the_program_says_on_the_way_is_passed_on(flow_project: Any, program: Path) -> None:
     heard: list[bytes] = []
-    drive(
-        DriveRequest((str(program),), flow_project.root),
-        CommandHandler(["echo", "x"]),
-        on_stderr=heard.append,
-    )
+    drive(DriveRequest((str(program),), flow_project.root), CommandHandler(["echo", "x"]), on_stderr=heard.append)
     assert b"".join(heard) == b"run \nrun --resume\n"
 
 
@@ -149,10 +136,7 @@ def test_the_pause_line_says_where_the_request_lies(flow_project: Any, tmp_path:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     facts = json.dumps(
-        {
-            "request_file": f"{elsewhere}/.agent-request.json",
-            "response_file": f"{elsewhere}/.agent-response.json",
-        }
+        {"request_file": f"{elsewhere}/.agent-request.json", "response_file": f"{elsewhere}/.agent-response.json"}
     )
     moved = (
         program.read_text()
@@ -273,9 +257,7 @@ def test_the_questions_of_a_gather_are_asked_side_by_side(tmp_path: Path) -> Non
     assert (done.code, json.loads(done.out)) == (0, ["said\n", "hello\n"]), done.err
 
 
-def test_one_handler_that_cannot_be_asked_leaves_the_run_paused_with_all_its_questions(
-    tmp_path: Path,
-) -> None:
+def test_one_handler_that_cannot_be_asked_leaves_the_run_paused_with_all_its_questions(tmp_path: Path) -> None:
     shell = shell_in(tmp_path)
     shell.write("meeting.py", MEETING)
     refused = shell.flow("drive", "--handler", "cmd:./nobody", "--", sys.executable, "meeting.py")

@@ -173,10 +173,7 @@ def test_nobody_asked(flow_project: Any) -> None:
 def test_a_run_shows_its_steps_and_what_it_waits_for(flow_project: Any) -> None:
     flow_project.run(TWO)
     found = status(StatusRequest(flow_project.root))
-    assert [call.path for call in found.outstanding] == [
-        "gather#0/branch#0/left#0",
-        "gather#0/branch#1/right#0",
-    ]
+    assert [call.path for call in found.outstanding] == ["gather#0/branch#0/left#0", "gather#0/branch#1/right#0"]
     assert found.run.status is RunStatus.WAITING
     assert status(StatusRequest(flow_project.root, found.run.id[-4:])).run == found.run
     with pytest.raises(NotFound):

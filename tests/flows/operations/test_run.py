@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 
 def release(
-    ctx: Any,
-    tag: str,
-    count: int = 2,
-    *,
-    dry_run: bool = False,
-    names: list[str] | None = None,
-    ratio: float = 0.5,
+    ctx: Any, tag: str, count: int = 2, *, dry_run: bool = False, names: list[str] | None = None, ratio: float = 0.5
 ) -> None:
     """Only its signature matters."""
 

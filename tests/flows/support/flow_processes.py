@@ -27,12 +27,7 @@ class Shell:
 
     def environ(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        return {
-            **kept,
-            "HOME": str(self.home),
-            "BRIDGEHEAD_HOME": str(self.home / "bridgehead"),
-            "COLUMNS": "160",
-        }
+        return {**kept, "HOME": str(self.home), "BRIDGEHEAD_HOME": str(self.home / "bridgehead"), "COLUMNS": "160"}
 
     def command(self, *words: str) -> list[str]:
         return [str(BRIDGEHEAD), "flow", *words]

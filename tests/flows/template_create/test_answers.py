@@ -89,11 +89,7 @@ def test_unfit_optional_members_of_an_analysis_get_their_defaults() -> None:
     found = accepted(
         1,
         {
-            "technology_stack": {
-                "primary_language": "Go",
-                "build_tools": "make",
-                "frameworks": ["Gin", 7, {}],
-            },
+            "technology_stack": {"primary_language": "Go", "build_tools": "make", "frameworks": ["Gin", 7, {}]},
             "patterns": [{"name": "P", "confidence": 0.5, "category": "odd", "usage_frequency": []}],
             "quality_indicators": {"solid_compliance": 11, "documentation_level": 3},
             "overall_confidence": 1,

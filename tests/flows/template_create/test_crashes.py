@@ -49,9 +49,7 @@ def test_a_cancelled_run_leaves_no_half_made_package(paused_in_phase_7: Template
     assert (project.leftovers(), sorted(project.package())) == ([], ["old.txt"])
 
 
-def test_a_run_that_is_started_over_takes_its_half_made_package_along(
-    paused_in_phase_7: TemplateProject,
-) -> None:
+def test_a_run_that_is_started_over_takes_its_half_made_package_along(paused_in_phase_7: TemplateProject) -> None:
     project = paused_in_phase_7
     assert project.run(fresh=True).pause is not None
     assert [name for name in project.leftovers() if "staging" in name] == []

@@ -18,16 +18,10 @@ def analysis_of(files: Mapping[str, str]) -> CodebaseAnalysis:
     return analyse(Material(sorted(files), files, samples, "project"))
 
 
-def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(
-    orders: Mapping[str, str],
-) -> None:
+def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(orders: Mapping[str, str]) -> None:
     found = analysis_of(orders)
 
-    assert (found.primary_language, found.framework, found.language_version) == (
-        "Python",
-        "FastAPI",
-        ">=3.11",
-    )
+    assert (found.primary_language, found.framework, found.language_version) == ("Python", "FastAPI", ">=3.11")
     assert [f.name for f in found.frameworks] == ["FastAPI", "SQLAlchemy", "pytest", "hypothesis"]
     assert [layer.name for layer in found.layers] == ["Presentation", "Application", "Infrastructure"]
     assert found.architecture == "Layered"
@@ -73,12 +67,7 @@ def test_a_python_project_is_recognised_with_its_frameworks_layers_and_tests(
             },
             *("Rust", "Axum", "Unknown"),
         ),
-        (
-            {"pom.xml": "<artifactId>junit-jupiter</artifactId>", "A.java": "class A {}"},
-            "Java",
-            "Unknown",
-            "JUnit",
-        ),
+        ({"pom.xml": "<artifactId>junit-jupiter</artifactId>", "A.java": "class A {}"}, "Java", "Unknown", "JUnit"),
     ],
 )
 def test_other_languages_are_recognised_by_their_own_files(

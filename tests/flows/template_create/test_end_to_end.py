@@ -15,10 +15,7 @@ from support.installed import Done, Machine
 PACKAGE_FILES = ("manifest.json", "settings.json", "CLAUDE.md")
 REPOSITORY = Path(__file__).resolve().parents[3]
 ANALYSIS = {
-    "technology_stack": {
-        "primary_language": "Python",
-        "frameworks": [{"name": "FastAPI", "version": "0.110"}],
-    },
+    "technology_stack": {"primary_language": "Python", "frameworks": [{"name": "FastAPI", "version": "0.110"}]},
     "architecture": {"pattern": "Hexagonal", "layers": ["Presentation", "Application", "Infrastructure"]},
     "patterns": [{"name": "Repository", "confidence": 0.95}, {"confidence": 0.9}],
     "example_files": [
@@ -43,10 +40,7 @@ def new_agent(name: str) -> dict[str, Any]:
 
 def enhanced(name: str) -> dict[str, Any]:
     body = "\n".join(f"Line {number} of {name}." for number in range(60))
-    return {
-        "name": name,
-        "enhanced_content": f"---\nname: {name}\ndescription: Enhanced {name}\n---\n\n{body}",
-    }
+    return {"name": name, "enhanced_content": f"---\nname: {name}\ndescription: Enhanced {name}\n---\n\n{body}"}
 
 
 @pytest.fixture
@@ -105,18 +99,11 @@ def test_three_agent_phases_are_paused_for_answered_and_make_a_package(
     assert [done["phase"] for done in state(user)["completed_phases"]] == [1, 2, 3, 4]
 
     names = [f"agent-{number}" for number in range(5)]
-    respond(
-        user,
-        {"use_existing": [], "create_new": [*map(new_agent, names), new_agent("../evil")], "confidence": 0.9},
-    )
+    respond(user, {"use_existing": [], "create_new": [*map(new_agent, names), new_agent("../evil")], "confidence": 0.9})
     third = create("--resume")
     assert third.code == 42, third.err
     asked = request(user)
-    assert (asked["phase"], asked["agent_name"], asked["timeout_seconds"]) == (
-        7,
-        "agent-content-enhancer",
-        300,
-    )
+    assert (asked["phase"], asked["agent_name"], asked["timeout_seconds"]) == (7, "agent-content-enhancer", 300)
     assert "agent-3" in asked["prompt"]
     assert "## Agent agent-4" not in asked["prompt"]  # at most four in one request
 

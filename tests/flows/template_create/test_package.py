@@ -17,11 +17,7 @@ from bridgehead.flows.template_create.phases.p3_settings import Settings
 from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
 from bridgehead.flows.template_create.phases.p5_agents import take_inventory
 from bridgehead.flows.template_create.phases.p8_documentation import within
-from bridgehead.flows.template_create.phases.p9_package import (
-    Contents,
-    IncompletePackage,
-    assemble,
-)
+from bridgehead.flows.template_create.phases.p9_package import Contents, IncompletePackage, assemble
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, ExampleFile
 from bridgehead.flows.template_create.staging import NotReplaceable, OutputTaken, Staging
 from bridgehead.host.file_errors import Refusal
@@ -205,10 +201,7 @@ def contents(*agents: NewAgent) -> Contents:
 
 
 def test_a_package_that_was_put_in_place_before_a_crash_is_recognised(tmp_path: Path) -> None:
-    staging, choices = (
-        Staging(tmp_path / "package", "flow-1"),
-        Choices(str(tmp_path / "package"), str(tmp_path)),
-    )
+    staging, choices = (Staging(tmp_path / "package", "flow-1"), Choices(str(tmp_path / "package"), str(tmp_path)))
     staging.write({"CLAUDE.md": "x"})
 
     first = assemble(staging, contents(), choices)
@@ -218,10 +211,7 @@ def test_a_package_that_was_put_in_place_before_a_crash_is_recognised(tmp_path: 
 
 
 def test_a_package_without_an_agent_it_speaks_of_is_not_put_in_place(tmp_path: Path) -> None:
-    staging, choices = (
-        Staging(tmp_path / "package", "flow-1"),
-        Choices(str(tmp_path / "package"), str(tmp_path)),
-    )
+    staging, choices = (Staging(tmp_path / "package", "flow-1"), Choices(str(tmp_path / "package"), str(tmp_path)))
     staging.write({"CLAUDE.md": "x"})
 
     with pytest.raises(IncompletePackage, match=r"agents/a\.md"):

@@ -92,13 +92,9 @@ def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None
 
 def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:
     analysis = CodebaseAnalysis(
-        project_name="ajv",
-        example_files=(ExampleFile("package.json", layer=BUILD), ExampleFile("lib/ajv.js")),
+        project_name="ajv", example_files=(ExampleFile("package.json", layer=BUILD), ExampleFile("lib/ajv.js"))
     )
-    texts = {
-        "package.json": '{"name": "ajv", "main": "dist/ajv.js"}',
-        "lib/ajv.js": 'export const name = "ajv"',
-    }
+    texts = {"package.json": '{"name": "ajv", "main": "dist/ajv.js"}', "lib/ajv.js": 'export const name = "ajv"'}
     package, source = make_templates(analysis, texts).templates
     assert package.content == '{"name": "{{Namespace}}", "main": "dist/{{Namespace}}.js"}'
     assert (source.path, source.content) == ("lib/{{Namespace}}.js", 'export const name = "{{ProjectCamel}}"')

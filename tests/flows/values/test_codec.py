@@ -17,15 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.values.codec import (
-    NotRecordable,
-    Unfit,
-    canonical,
-    decode,
-    encode,
-    from_plain,
-    to_plain,
-)
+from bridgehead.flows.values.codec import NotRecordable, Unfit, canonical, decode, encode, from_plain, to_plain
 
 
 class Colour(Enum):
@@ -66,13 +58,7 @@ class Outer:
     table: dict[str, Inner] = field(default_factory=dict)
 
 
-OUTER = Outer(
-    Inner(Path("/a"), [Colour.RED]),
-    datetime(2026, 1, 1, tzinfo=UTC),
-    3,
-    (1, 2),
-    {"k": Inner(Path("b"))},
-)
+OUTER = Outer(Inner(Path("/a"), [Colour.RED]), datetime(2026, 1, 1, tzinfo=UTC), 3, (1, 2), {"k": Inner(Path("b"))})
 
 
 @pytest.mark.parametrize(

@@ -130,12 +130,7 @@ def test_an_approval_is_for_a_person(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     clone = Clone(tmp_path, tmp_path / "home")
     question = Question(
-        key="pair-1",
-        kind=PendingKind.BUS_APPROVAL,
-        part=Part.BUS,
-        origin="bus",
-        title="kitchen",
-        choices=("yes", "no"),
+        key="pair-1", kind=PendingKind.BUS_APPROVAL, part=Part.BUS, origin="bus", title="kitchen", choices=("yes", "no")
     )
     with Assembly(tmp_path, clone.environ()).store() as store:
         item = store.open_pending(question)
@@ -196,13 +191,7 @@ def test_as_many_prompts_are_shown_as_a_host_shows_whole_and_never_none() -> Non
 
 @pytest.mark.parametrize(
     "uri",
-    [
-        "file:///etc/passwd",
-        "bridgehead://",
-        "bridgehead://council/zzz",
-        "bridgehead://thread/../x",
-        "bridgehead://x/y",
-    ],
+    ["file:///etc/passwd", "bridgehead://", "bridgehead://council/zzz", "bridgehead://thread/../x", "bridgehead://x/y"],
 )
 def test_an_address_that_leads_nowhere_is_an_error_of_the_protocol(tmp_path: Path, uri: str) -> None:
     caller = Caller(Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path / "b")}), CLAUDE)

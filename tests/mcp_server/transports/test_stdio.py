@@ -101,18 +101,10 @@ def test_what_others_wrote_reaches_the_agent_only_fenced(orders: Machine) -> Non
         assert isinstance(shown.content[0], types.TextContent)
         assert shown.structured_content is not None
         responded = await called(
-            client,
-            "flow_respond",
-            request_id=json.loads(paused.out.split(" ", 1)[1])["request_id"],
-            text="done",
+            client, "flow_respond", request_id=json.loads(paused.out.split(" ", 1)[1])["request_id"], text="done"
         )
         assert "resume" in responded["next"]
-        return [
-            json.dumps(listed),
-            shown.content[0].text,
-            shown.structured_content["items"][0]["prompt"],
-            text.text,
-        ]
+        return [json.dumps(listed), shown.content[0].text, shown.structured_content["items"][0]["prompt"], text.text]
 
     texts = with_client(orders, look)
 
@@ -202,9 +194,7 @@ def states(client: Lines, request_id: object) -> list[str]:
     return [one["state"] for one in looked_at(client, request_id)["councils"]]
 
 
-def test_a_running_council_leaves_room_for_other_calls_and_stops_when_it_is_cancelled_or_left(
-    orders: Machine,
-) -> None:
+def test_a_running_council_leaves_room_for_other_calls_and_stops_when_it_is_cancelled_or_left(orders: Machine) -> None:
     with ModelServer() as server:
         slow_project(orders, server)
         with serving(orders) as client:

@@ -161,12 +161,7 @@ def test_listings_take_an_unmarked_status_for_active() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [
-        ("▶\ufe0f go", "▶ go"),
-        ("  ✅ done ", "✅ done"),
-        ("▶\ufe0f\ufe0f go", "▶\ufe0f go"),
-        ("a\ufe0f", "a\ufe0f"),
-    ],
+    [("▶\ufe0f go", "▶ go"), ("  ✅ done ", "✅ done"), ("▶\ufe0f\ufe0f go", "▶\ufe0f go"), ("a\ufe0f", "a\ufe0f")],
 )
 def test_one_emoji_presentation_selector_and_outer_blanks_are_dropped(typed: str, expected: str) -> None:
     assert tidy_status(typed) == expected

@@ -95,9 +95,7 @@ def test_property_the_fast_path_never_differs_from_the_full_loader(text: str) ->
 
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from("from to tldr nonce".split()), st.text() | st.lists(st.text(), min_size=1)))
-def test_property_the_fast_path_agrees_with_the_full_loader_on_what_we_write(
-    fields: dict[str, Value],
-) -> None:
+def test_property_the_fast_path_agrees_with_the_full_loader_on_what_we_write(fields: dict[str, Value]) -> None:
     text = write_mapping(fields).removesuffix("\n")
     fast = fast_path(text)
     assert fast is None or fast == load(text) == fields

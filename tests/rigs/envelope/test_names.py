@@ -46,14 +46,7 @@ def test_a_resolution_file_closes_a_thread_and_a_second_one_does_not() -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [
-        ("demo-01", True),
-        ("dist", False),
-        ("node_modules", False),
-        (".git", False),
-        ("a", False),
-        ("Demo", False),
-    ],
+    [("demo-01", True), ("dist", False), ("node_modules", False), (".git", False), ("a", False), ("Demo", False)],
 )
 def test_which_directories_are_threads(name: str, expected: bool) -> None:
     assert names.is_thread_directory(name) is expected

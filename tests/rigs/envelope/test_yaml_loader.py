@@ -95,10 +95,6 @@ def test_more_values_than_any_envelope_has_are_refused() -> None:
 
 def test_pyyaml_without_its_c_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_loader, "_Loader", yaml.BaseLoader)
-    assert load("a: &x [b, 12]\nc: *x\nd: |\n  e\u2028\n") == {
-        "a": ["b", 12],
-        "c": ["b", 12],
-        "d": "e\u2028\n",
-    }
+    assert load("a: &x [b, 12]\nc: *x\nd: |\n  e\u2028\n") == {"a": ["b", 12], "c": ["b", 12], "d": "e\u2028\n"}
     with pytest.raises(YamlRefused, match="not indented"):
         load('a: "b\nc"')

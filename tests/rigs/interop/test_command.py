@@ -247,14 +247,7 @@ def test_what_was_done_is_in_the_record_and_listing_commands_never_open_it(mac: 
     database.close()
     assert kinds == ["record.created", "rig.sent"]
 
-    for command in (
-        ["status"],
-        ["thread", "demo-01"],
-        ["verify"],
-        ["inbox"],
-        ["trust", "list"],
-        ["new", "x-1"],
-    ):
+    for command in (["status"], ["thread", "demo-01"], ["verify"], ["inbox"], ["trust", "list"], ["new", "x-1"]):
         fresh = {"BRIDGEHEAD_HOME": str(mac.home / "fresh")}
         mac.rig(*command, **fresh).ok()
     assert not (mac.home / "fresh").exists()

@@ -37,11 +37,7 @@ class Reference:
 
     def __call__(self, *arguments: str) -> str:
         finished = subprocess.run(
-            [*self._command, *arguments],
-            cwd=self._clone,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
+            [*self._command, *arguments], cwd=self._clone, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         assert finished.returncode == 0, finished.stderr.decode()
         return finished.stdout.decode()

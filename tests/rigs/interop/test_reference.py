@@ -70,19 +70,7 @@ def test_the_same_command_writes_the_same_bytes(ours: Clone, theirs: Clone) -> N
     for clone in (ours, theirs):
         (clone.path / "demo-03").mkdir()
         (clone.path / ".bridge/config.yaml").write_text("rig_id: same-rig\ndisplay_name: Same Rig\n")
-    arguments = (
-        "send",
-        "RESULT",
-        "--thread",
-        "demo-03",
-        "--to",
-        "x",
-        "--to",
-        "y",
-        "--tldr",
-        'a "b": c',
-        "--no-push",
-    )
+    arguments = ("send", "RESULT", "--thread", "demo-03", "--to", "x", "--to", "y", "--tldr", 'a "b": c', "--no-push")
 
     mine, other = ours.rig(*arguments).ok(), theirs.reference(*arguments).ok()
 

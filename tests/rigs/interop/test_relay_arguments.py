@@ -10,16 +10,7 @@ def test_recipients_that_come_to_nobody_are_refused_and_a_long_tldr_is_warned_of
     clone = bridge.clone("c", "mike-relay")
     with_signing_key(clone, bridge.base)
     (clone.path / "demo-01").mkdir()
-    turn = (
-        "relay",
-        "ACK",
-        "--thread",
-        "demo-01",
-        "--in-reply-to",
-        "0" * 64,
-        "--allow-unknown-parent",
-        "--no-push",
-    )
+    turn = ("relay", "ACK", "--thread", "demo-01", "--in-reply-to", "0" * 64, "--allow-unknown-parent", "--no-push")
 
     refused = clone.rig(*turn, "--to", " , ")
     assert (refused.code, refused.out) == (1, "")

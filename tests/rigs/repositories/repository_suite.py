@@ -95,11 +95,7 @@ class RepositorySuite:
     def test_a_posting_that_does_not_land_leaves_nothing(self, pair: Pair):
         head = pair.here.head()
         (Path(pair.here.root) / "demo-01").mkdir(exist_ok=True)
-        with (
-            pytest.raises(KeyboardInterrupt),
-            pair.here.lock(),
-            pair.here.begin_posting("demo-01/ACK.md", b"x"),
-        ):
+        with pytest.raises(KeyboardInterrupt), pair.here.lock(), pair.here.begin_posting("demo-01/ACK.md", b"x"):
             assert pair.here.has_file("demo-01/ACK.md")
             raise KeyboardInterrupt
         assert not pair.here.has_file("demo-01/ACK.md")
@@ -258,10 +254,7 @@ class RepositorySuite:
         [
             ({"demo-01/A.md": b"other\n"}, [("M", "demo-01/A.md", None)]),
             ({"demo-01/A.md": None}, [("D", "demo-01/A.md", None)]),
-            (
-                {"demo-01/A.md": None, "demo-01/B.md": b"same content\n"},
-                [("R", "demo-01/B.md", "demo-01/A.md")],
-            ),
+            ({"demo-01/A.md": None, "demo-01/B.md": b"same content\n"}, [("R", "demo-01/B.md", "demo-01/A.md")]),
             ({"README.md": b"top\n"}, [("A", "README.md", None)]),
             ({}, []),
         ],

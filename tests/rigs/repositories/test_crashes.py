@@ -184,11 +184,7 @@ def test_a_signal_during_the_commit_finishes_or_undoes_it(world, clone, name):
 
     before = signal.signal(getattr(signal, name), stop)
     try:
-        with (
-            pytest.raises(Stopped),
-            repository.lock(),
-            repository.begin_posting("demo-01/ACK.md", b"x") as posting,
-        ):
+        with pytest.raises(Stopped), repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
             posting.land("ACK: x")
     finally:
         signal.signal(getattr(signal, name), before)

@@ -56,11 +56,7 @@ def test_what_the_user_has_staged_stays_staged_and_out_of_the_commit(world, clon
 def test_leaving_without_landing_removes_the_file_and_leaves_index_and_head(world, clone, repository, thread):
     head = world.head(clone)
 
-    with (
-        pytest.raises(ZeroDivisionError),
-        repository.lock(),
-        repository.begin_posting("demo-01/ACK.md", b"one\n"),
-    ):
+    with pytest.raises(ZeroDivisionError), repository.lock(), repository.begin_posting("demo-01/ACK.md", b"one\n"):
         assert (clone / "demo-01/ACK.md").read_bytes() == b"one\n"
         raise ZeroDivisionError
 

@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.repositories.errors import (
-    GitFailed,
-    GitMissing,
-    GitStorageFailed,
-    GitTimedOut,
-    NotARepository,
-)
+from bridgehead.rigs.repositories.errors import GitFailed, GitMissing, GitStorageFailed, GitTimedOut, NotARepository
 from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import parse_status

@@ -9,12 +9,7 @@ from bridgehead.rigs.repositories.records import REGULAR, SYMLINK, CommitRecord,
 
 
 def commit(
-    *paths: str,
-    message: str = "x",
-    status: str = "A",
-    mode: str = REGULAR,
-    parents: int = 1,
-    signed: bool = False,
+    *paths: str, message: str = "x", status: str = "A", mode: str = REGULAR, parents: int = 1, signed: bool = False
 ) -> CommitRecord:
     changes = tuple(PathChange(status, path, f"blob of {path}", mode) for path in paths)
     ids = tuple(f"parent {number}" for number in range(parents))
@@ -61,11 +56,7 @@ def test_the_subject_is_corrected_only_where_it_names_the_file(message, expected
 def test_our_own_later_turns_step_aside_for_earlier_ones():
     ours = [commit("t1/ACK.md"), commit("t1/ACK-2.md"), commit("t2/ACK.md")]
     planned = plan_rebuild(ours, [], {"t1": {"ACK.md"}}) or []
-    assert [turn.path for plan in planned for turn in plan.turns] == [
-        "t1/ACK-2.md",
-        "t1/ACK-3.md",
-        "t2/ACK.md",
-    ]
+    assert [turn.path for plan in planned for turn in plan.turns] == ["t1/ACK-2.md", "t1/ACK-3.md", "t2/ACK.md"]
 
 
 def test_signatures_are_carried_as_a_demand():

@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs.repositories.errors import (
-    DetachedHead,
-    FetchFailed,
-    GitFailed,
-    NoUpstream,
-    OffTheWire,
-    PushFailed,
-)
+from bridgehead.rigs.repositories.errors import DetachedHead, FetchFailed, GitFailed, NoUpstream, OffTheWire, PushFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import GitAnswer
 from bridgehead.rigs.repositories.git.repository import GitRepository
@@ -183,10 +176,7 @@ def test_staged_and_modified_files_of_the_user_survive_a_pull(world, clone, othe
             "demo-01",
         ),
         (lambda clone: ((clone / "demo-01").mkdir(), (clone / "demo-01/A.md").mkdir()), "demo-01/A.md"),
-        (
-            lambda clone: ((clone / "demo-01").mkdir(), (clone / "demo-01/A.md").symlink_to("x")),
-            "demo-01/A.md",
-        ),
+        (lambda clone: ((clone / "demo-01").mkdir(), (clone / "demo-01/A.md").symlink_to("x")), "demo-01/A.md"),
     ],
     ids=["file", "link", "dangling directory", "ignored", "directory", "dangling"],
 )

@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.threads.obligations import (
-    Obligation,
-    closings,
-    deliveries,
-    due_of,
-    obligations,
-    with_due,
-)
+from bridgehead.rigs.threads.obligations import Obligation, closings, deliveries, due_of, obligations, with_due
 from bridgehead.rigs.threads.thread import Turn, turn_of
 
 CASES = json.loads((Path(__file__).parent / "obligations.json").read_text())["cases"]
@@ -84,12 +77,7 @@ def named_thread(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Questions, and answers that say which question they mean."""
     questions = draw(st.integers(1, 5))
     said: list[dict[str, Any]] = [
-        {
-            "from": draw(st.sampled_from(RIGS)),
-            "to": draw(st.permutations(RIGS))[:2],
-            "type": "REQUEST",
-            "at": at,
-        }
+        {"from": draw(st.sampled_from(RIGS)), "to": draw(st.permutations(RIGS))[:2], "type": "REQUEST", "at": at}
         for at in range(questions)
     ]
     for at in range(questions, questions + draw(st.integers(0, 8))):
@@ -97,14 +85,7 @@ def named_thread(draw: st.DrawFn) -> list[dict[str, Any]]:
         status = draw(st.sampled_from(["▶ said", "❌ no", "▶ said, by 2026-11-20T10:00:00Z"]))
         named = draw(st.integers(0, questions - 1))
         said.append(
-            {
-                "from": draw(st.sampled_from(RIGS)),
-                "to": "mac",
-                "type": kind,
-                "at": at,
-                "ref": [named],
-                "status": status,
-            }
+            {"from": draw(st.sampled_from(RIGS)), "to": "mac", "type": kind, "at": at, "ref": [named], "status": status}
         )
     return said
 

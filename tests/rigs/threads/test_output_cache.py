@@ -71,9 +71,7 @@ def test_a_file_git_vouches_for_is_not_even_looked_at():
 
 
 @pytest.mark.parametrize(
-    "survey",
-    [Seen(names=["LOOSE.md"]), Seen(dirty=[DirtyFile(" M", "demo-01/ACK.md")])],
-    ids=["loose", "changed"],
+    "survey", [Seen(names=["LOOSE.md"]), Seen(dirty=[DirtyFile(" M", "demo-01/ACK.md")])], ids=["loose", "changed"]
 )
 def test_any_other_file_is_known_by_its_stamp(survey):
     assert state(survey) == state(survey, LONG_AGO)

@@ -68,11 +68,7 @@ def test_the_day_comes_before_the_commit() -> None:
 
 
 def test_within_a_commit_the_date_text_and_then_the_name_decide() -> None:
-    turns = [
-        turn("C.md", "2026-05-15", 1),
-        turn("A.md", "2026-05-15T10:00:00Z", 1),
-        turn("B.md", "2026-05-15", 1),
-    ]
+    turns = [turn("C.md", "2026-05-15", 1), turn("A.md", "2026-05-15T10:00:00Z", 1), turn("B.md", "2026-05-15", 1)]
     assert names(in_order(turns)) == ["B.md", "C.md", "A.md"]
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.trust.envelope_problems import (
-    BadRigId,
-    HashMismatch,
-    LongTldr,
-    check_envelope,
-    file_findings,
-)
+from bridgehead.rigs.trust.envelope_problems import BadRigId, HashMismatch, LongTldr, check_envelope, file_findings
 from bridgehead.rigs.trust.verification_kinds import Kind
 
 HASH_OF_X = "73cb3858a687a8494ca3323053016282f3dad39d42cf62ca4e79dda2aac7d9ac"
@@ -76,7 +70,4 @@ def test_a_file_is_held_against_the_directory_it_lies_in() -> None:
 def test_findings_name_each_kind_once() -> None:
     bad = envelope(**{"from": "A", "to": "B"})
     assert findings(bad) == (Kind.SCHEMA_INVALID, Kind.RIG_ID_INVALID)
-    assert findings(parse_envelope(b"---\nthread: demo-01\n---\n")) == (
-        Kind.SCHEMA_INVALID,
-        Kind.BODY_HASH_ABSENT,
-    )
+    assert findings(parse_envelope(b"---\nthread: demo-01\n---\n")) == (Kind.SCHEMA_INVALID, Kind.BODY_HASH_ABSENT)

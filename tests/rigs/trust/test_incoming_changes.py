@@ -87,8 +87,7 @@ def test_commits_without_envelopes_need_to_be_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [Change("M", "demo-01/A.md"), Change("R100", "OLD.md", "demo-01/A.md"), Change("A", "demo-01/x.txt")],
+    "change", [Change("M", "demo-01/A.md"), Change("R100", "OLD.md", "demo-01/A.md"), Change("A", "demo-01/x.txt")]
 )
 def test_accepting_them_does_not_accept_changes_inside_a_thread(change: Change) -> None:
     assert report([change]).refusal(accept_non_envelope=True) is Refusal.NON_APPEND

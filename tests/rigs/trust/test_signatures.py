@@ -206,17 +206,7 @@ def gpg_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     directory.mkdir(mode=0o700)
     monkeypatch.setenv("GNUPGHOME", str(directory))
     made = subprocess.run(
-        [
-            "gpg",
-            "--batch",
-            "--passphrase",
-            "",
-            "--quick-gen-key",
-            "Op One <op1@example.com>",
-            "ed25519",
-            "sign",
-            "0",
-        ],
+        ["gpg", "--batch", "--passphrase", "", "--quick-gen-key", "Op One <op1@example.com>", "ed25519", "sign", "0"],
         capture_output=True,
         check=False,
     )
@@ -284,13 +274,7 @@ def signed_in_the_past(world: World, clone: Path, tmp_path: Path, key: str, *opt
     ids=["the key has expired", "the signature has expired"],
 )
 def test_an_openpgp_signature_past_its_time_is_not_known(
-    world: World,
-    clone: Path,
-    gpg_home: Path,
-    tmp_path: Path,
-    lifetime: str,
-    options: tuple[str, ...],
-    code: str,
+    world: World, clone: Path, gpg_home: Path, tmp_path: Path, lifetime: str, options: tuple[str, ...], code: str
 ) -> None:
     signed = signed_in_the_past(world, clone, tmp_path, key_made_in_the_past(lifetime), *options)
     assert world.git("log", "-1", "--format=%G?", signed, at=clone).strip() == code

@@ -119,24 +119,10 @@ def test_what_we_write_is_what_ssh_keygen_accepts(make_key, tmp_path):
     message.write_text("hello")
     private = public.with_suffix("")
     subprocess.run(
-        ["ssh-keygen", "-q", "-Y", "sign", "-f", private, "-n", "git", message],
-        check=True,
-        capture_output=True,
+        ["ssh-keygen", "-q", "-Y", "sign", "-f", private, "-n", "git", message], check=True, capture_output=True
     )
     verified = subprocess.run(
-        [
-            "ssh-keygen",
-            "-Y",
-            "verify",
-            "-f",
-            file,
-            "-I",
-            "alice@example.com",
-            "-n",
-            "git",
-            "-s",
-            f"{message}.sig",
-        ],
+        ["ssh-keygen", "-Y", "verify", "-f", file, "-I", "alice@example.com", "-n", "git", "-s", f"{message}.sig"],
         input=b"hello",
         capture_output=True,
         check=False,

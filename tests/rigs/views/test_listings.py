@@ -8,15 +8,7 @@ from bridgehead.rigs.threads.freeze import Freeze
 from bridgehead.rigs.threads.obligations import Obligation
 from bridgehead.rigs.threads.thread import ThreadSummary, turn_of
 from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
-from bridgehead.rigs.views.listings import (
-    Debt,
-    Inbox,
-    Notice,
-    ShownEnvelope,
-    Status,
-    thread_blocks,
-    thread_object,
-)
+from bridgehead.rigs.views.listings import Debt, Inbox, Notice, ShownEnvelope, Status, thread_blocks, thread_object
 from bridgehead.rigs.views.terminal import Style
 
 NOTICE = Notice(
@@ -43,10 +35,7 @@ DEBT = Debt(NOTICE, Obligation(NOTICE.turn, "win"))
 
 
 def test_rows_below_the_count() -> None:
-    assert list(Inbox([DEBT]).lines()) == [
-        "rig-bridge: inbox waiting=1",
-        f'{ROW} tldr="fans?"',
-    ]
+    assert list(Inbox([DEBT]).lines()) == ["rig-bridge: inbox waiting=1", f'{ROW} tldr="fans?"']
     assert list(Inbox([]).lines()) == ["rig-bridge: inbox waiting=0"]
     all_of_it = Inbox([], [DEBT], [NOTICE], [DEBT], [(NOTICE.turn, NOTICE.turn)])
     assert list(all_of_it.remarks()) == [
@@ -111,13 +100,7 @@ BETA = ThreadSummary(
     turn_of(
         "beta-2",
         "REQUEST.md",
-        {
-            "from": "mac-m5max",
-            "to": ["windows-5080", "ops"],
-            "date": "2026-05-02",
-            "status": "⏸ w",
-            "type": "REQUEST",
-        },
+        {"from": "mac-m5max", "to": ["windows-5080", "ops"], "date": "2026-05-02", "status": "⏸ w", "type": "REQUEST"},
     ),
     envelope_count=1,
     is_closed=False,
@@ -262,12 +245,7 @@ def test_the_object_holds_frontmatter_as_parsed() -> None:
         "envelope_count": 1,
         "envelopes": [
             {
-                "frontmatter": {
-                    "type": "ACK",
-                    "to": ["mac", 5, "ops"],
-                    "display_name": "Win",
-                    "body_hash": "0" * 64,
-                },
+                "frontmatter": {"type": "ACK", "to": ["mac", 5, "ops"], "display_name": "Win", "body_hash": "0" * 64},
                 "body": "ok\n",
                 "filename": "ACK.md",
                 "commit_sha": "1" * 40,

@@ -11,8 +11,7 @@ COLOUR = Style(colour=True)
 
 
 @pytest.mark.parametrize(
-    ("status_class", "code"),
-    [("completed", 32), ("cancelled", 31), ("pending", 33), ("active", 34), ("targeted", 34)],
+    ("status_class", "code"), [("completed", 32), ("cancelled", 31), ("pending", 33), ("active", 34), ("targeted", 34)]
 )
 def test_status_classes_have_their_colours(status_class: str, code: int) -> None:
     assert COLOUR.status_class(status_class) == f"\x1b[{code}m{status_class}\x1b[0m"

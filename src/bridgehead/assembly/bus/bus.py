@@ -207,6 +207,5 @@ class NoEndpoint(ConfigError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"{path} names no base_url for openai that may be used",
-            hint="write one, then: bridgehead config trust",
+            f"{path} names no base_url for openai that may be used", hint="write one, then: bridgehead config trust"
         )

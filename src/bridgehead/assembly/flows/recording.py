@@ -122,11 +122,7 @@ def size_limits(settings: Settings) -> dict[str, int]:
     from bridgehead.flows.files.checkpoint_files import MIB
     from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, STATE_FILE
 
-    named = {
-        REQUEST_FILE: "flows.request_mib",
-        RESPONSE_FILE: "flows.response_mib",
-        STATE_FILE: "flows.state_mib",
-    }
+    named = {REQUEST_FILE: "flows.request_mib", RESPONSE_FILE: "flows.response_mib", STATE_FILE: "flows.state_mib"}
     limits = {file: int((settings.number(name) or 0) * MIB) for file, name in named.items()}
     for file, limit in limits.items():
         if limit <= 0:

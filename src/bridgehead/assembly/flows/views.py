@@ -17,14 +17,7 @@ from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, NotFound
 from bridgehead.flows.calls import Call
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.operations.inspect import (
-    ListRequest,
-    StatusRequest,
-    StatusResult,
-    Step,
-    list_runs,
-    status,
-)
+from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, StatusResult, Step, list_runs, status
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import ANSWER_SCHEMA, AttemptStatus, RunStatus
 

@@ -114,10 +114,7 @@ def _fenced_object(fenced: FencedEnvelope) -> dict[str, object]:
 
 
 def envelopes_for_agent(
-    rig: Rig,
-    *,
-    choose: Callable[[str], str] = secrets.choice,
-    most: int = MOST_ENVELOPES,
+    rig: Rig, *, choose: Callable[[str], str] = secrets.choice, most: int = MOST_ENVELOPES
 ) -> EnvelopesForAgent:
     """What waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most` of it.
 

@@ -47,9 +47,7 @@ def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews])
 
 
 def _rig(
-    find_repository: Callable[[], Repository],
-    say: Callable[[str], None],
-    reviews: Callable[[str], Reviews] | None,
+    find_repository: Callable[[], Repository], say: Callable[[str], None], reviews: Callable[[str], Reviews] | None
 ) -> Rig:
     import time
 

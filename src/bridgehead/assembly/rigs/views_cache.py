@@ -102,11 +102,7 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     known, state = _cached_catalogue(rig)
     if state is None:
         return known, desk(rig, known)
-    verified_with = (
-        state,
-        _stamp(allowed_signers_file(rig)),
-        _stamp_of(rig.repository.private_dir / "seen.json"),
-    )
+    verified_with = (state, _stamp(allowed_signers_file(rig)), _stamp_of(rig.repository.private_dir / "seen.json"))
     return known, _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
 
 

@@ -9,14 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from bridgehead.bus.access.credentials import (
-    Challenge,
-    Credential,
-    is_expired,
-    mac_fits,
-    token_fits,
-    token_participant,
-)
+from bridgehead.bus.access.credentials import Challenge, Credential, is_expired, mac_fits, token_fits, token_participant
 from bridgehead.bus.access.state_folder import Stamp, StateFolder
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.errors import BridgeheadError

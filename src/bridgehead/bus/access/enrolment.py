@@ -18,13 +18,7 @@ from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import Refused, ToBus
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
-from bridgehead.bus.participants.record import (
-    RECORD_KEYS,
-    ParticipantRecord,
-    Role,
-    check_participant_id,
-    parse_record,
-)
+from bridgehead.bus.participants.record import RECORD_KEYS, ParticipantRecord, Role, check_participant_id, parse_record
 from bridgehead.bus.wire.frames import to_base64
 from bridgehead.errors import ConfigError, NotFound, UserError
 from bridgehead.host.clock import Clock, iso_ms

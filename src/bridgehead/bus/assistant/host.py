@@ -37,11 +37,7 @@ class AssistantHost:
     """One assistant listening to one embedded hub."""
 
     def __init__(
-        self,
-        hub: Hub,
-        agent: Agent,
-        config: AssistantConfig | None = None,
-        conversations: Conversations | None = None,
+        self, hub: Hub, agent: Agent, config: AssistantConfig | None = None, conversations: Conversations | None = None
     ) -> None:
         self._hub = hub
         self._agent = agent

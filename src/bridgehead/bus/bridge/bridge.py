@@ -380,12 +380,7 @@ class Bridge:
     # -- messages from participants -------------------------------------------------------------------------------
 
     def received(
-        self,
-        participant_id: str,
-        frame: bytes,
-        now: float,
-        value: object = ABSENT,
-        hops: object = 0,
+        self, participant_id: str, frame: bytes, now: float, value: object = ABSENT, hops: object = 0
     ) -> list[Effect]:
         """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
         effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from bridgehead.bus.actions import (
-    Close,
-    CloseCode,
-    Delivery,
-    Effect,
-    Left,
-    Outcome,
-    ToParticipant,
-    Undelivered,
-)
+from bridgehead.bus.actions import Close, CloseCode, Delivery, Effect, Left, Outcome, ToParticipant, Undelivered
 from bridgehead.bus.bridge.routing import Offer
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
@@ -64,11 +55,7 @@ class Deliveries:
         return effects
 
     def give_up(
-        self,
-        participant: Participant,
-        now: float,
-        outcome: Literal["expired", "dropped"],
-        reason: str | None,
+        self, participant: Participant, now: float, outcome: Literal["expired", "dropped"], reason: str | None
     ) -> list[Effect]:
         """Everything that waits gets its outcome without having been sent."""
         waiting = (*participant.held.take_all(), *participant.queued.take_all())
@@ -92,14 +79,7 @@ class Deliveries:
 
 def _delivered(participant: Participant, delivery: Delivery, waited_s: float) -> Outcome:
     return Outcome(
-        participant.id,
-        "out",
-        delivery.topic,
-        "delivered",
-        None,
-        delivery.hub_session,
-        len(delivery.body),
-        waited_s,
+        participant.id, "out", delivery.topic, "delivered", None, delivery.hub_session, len(delivery.body), waited_s
     )
 
 

@@ -92,11 +92,7 @@ class Registrations:
 
     def deregistration(self, hub_id: str, skill: str) -> Message:
         """What the hub is told about a skill that is gone (B-46)."""
-        context = {
-            "source": self._settings.bridge_id,
-            "skill_id": skill,
-            "session": {"session_id": hub_id},
-        }
+        context = {"source": self._settings.bridge_id, "skill_id": skill, "session": {"session_id": hub_id}}
         return Message(SKILL_DEREGISTER, {"skill_id": skill}, context)
 
 

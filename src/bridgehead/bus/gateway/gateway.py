@@ -241,9 +241,7 @@ class Gateway:
         for participant_id in (*change.revoked, *expired):
             self.relay.revoke(participant_id)
             self._announce(
-                "bus.revoked",
-                participant=participant_id,
-                reason="expired" if participant_id in expired else "revoked",
+                "bus.revoked", participant=participant_id, reason="expired" if participant_id in expired else "revoked"
             )
 
     async def stop(self) -> None:

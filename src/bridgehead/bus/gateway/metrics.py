@@ -39,11 +39,7 @@ class MetricsEndpoint:
             ),
             ("bridgehead_bus_participants_known", "Participants known, those in grace included.", len(known)),
             ("bridgehead_bus_held", "Messages held for a reconnect.", sum(len(p.held) for p in known)),
-            (
-                "bridgehead_bus_queued",
-                "Messages queued behind slow transports.",
-                sum(len(p.queued) for p in known),
-            ),
+            ("bridgehead_bus_queued", "Messages queued behind slow transports.", sum(len(p.queued) for p in known)),
             ("bridgehead_bus_taken_total", "Messages taken from participants.", self._relay.bridge.taken),
             ("bridgehead_bus_offered_total", "Messages offered to participants.", self._relay.bridge.offered),
         ]

@@ -11,14 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from bridgehead.bus.sockets.dial import (
-    ClientConversation,
-    ConnectionEnded,
-    DialRefused,
-    Target,
-    Unreachable,
-    dial,
-)
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, Unreachable, dial
 from bridgehead.bus.transports.base import is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 from bridgehead.bus.wire.topics import HANDLED, MATCHED, PROBE, SYNC, UNMATCHED, UPDATE_DEFAULT

@@ -96,11 +96,7 @@ class Hub:
             return Answer(404, b"not found\n")
         # Bus clients send the address they dialled as their origin, so that one is let in.
         turned_away = refusal(
-            request.headers,
-            names=self._names,
-            listed=self.settings.origins,
-            same_origin=True,
-            secure=request.secure,
+            request.headers, names=self._names, listed=self.settings.origins, same_origin=True, secure=request.secure
         )
         if turned_away is not None:
             self.counts["refused_origin"] += 1

@@ -39,12 +39,7 @@ class Fabric:
     """Carries messages between one embedded hub and the bridges of its deployment."""
 
     def __init__(
-        self,
-        hub: Hub,
-        access: NatsAccess,
-        deployment: str,
-        registry: NatsRegistry,
-        group_topics: Iterable[str],
+        self, hub: Hub, access: NatsAccess, deployment: str, registry: NatsRegistry, group_topics: Iterable[str]
     ) -> None:
         self._hub = hub
         self._access = access

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from bridgehead.bus.transports.base import Audience, HubListener
-from bridgehead.bus.transports.nats_client import (
-    Follower,
-    NatsAccess,
-    Publisher,
-    Subjects,
-    close_nats,
-    open_nats,
-)
+from bridgehead.bus.transports.nats_client import Follower, NatsAccess, Publisher, Subjects, close_nats, open_nats
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED

@@ -159,8 +159,7 @@ def _anything(_value: object) -> bool:
 _FIELDS: Final[dict[str, Callable[[object], bool]]] = {
     "session_id": lambda value: isinstance(value, str) and value != "",
     **dict.fromkeys(
-        ("lang", "output_lang", "stt_lang", "request_lang", "detected_lang", "persona_id", "site_id"),
-        _is_text,
+        ("lang", "output_lang", "stt_lang", "request_lang", "detected_lang", "persona_id", "site_id"), _is_text
     ),
     **dict.fromkeys(("secondary_langs", "fallback_handlers", *DEPLOYMENT_OWNED), _is_list_of_text),
     **dict.fromkeys(("active_handlers", "converse_handlers"), _is_handler_list),

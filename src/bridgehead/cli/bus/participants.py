@@ -124,12 +124,7 @@ def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
 @participant.command("pair", cls=Command, examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",))
 @click.argument("url", metavar="URL")
 @click.option("--id", "participant_id", required=True, metavar="ID", help="The name this device asks for.")
-@click.option(
-    "--join",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Join file; default ID.join.json.",
-)
+@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
 @click.pass_obj
 def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
     """Ask a bridge that runs with --pairing to let this device in; someone there compares six digits."""
@@ -143,10 +138,7 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
 
     join = run(pair_with(f"{url.rstrip('/')}/pair", participant_id, show))
     write_join_file(target, join)
-    app.emit(
-        {"participant": participant_id, "join_file": str(target)},
-        lambda: f"paired; the join file is {target}",
-    )
+    app.emit({"participant": participant_id, "join_file": str(target)}, lambda: f"paired; the join file is {target}")
 
 
 @participant.command("list", cls=Command, examples=("bridgehead bus participant list --json",))

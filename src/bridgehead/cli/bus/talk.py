@@ -104,10 +104,7 @@ def send(
                 app.emit(_spoken(spoken), partial(_words, spoken))
                 return ExitCode.DONE if spoken.handled else ExitCode.FAILURE
             if say is not None:
-                topic_and_data = (
-                    SPEAK,
-                    msgspec.json.encode({"utterance": say} | ({"lang": lang} if lang else {})),
-                )
+                topic_and_data = (SPEAK, msgspec.json.encode({"utterance": say} | ({"lang": lang} if lang else {})))
             else:
                 topic_and_data = topic or "", (data or "{}").encode()
             message = _message(*topic_and_data, source)
@@ -141,10 +138,7 @@ def announce(app: App, text: str, site: str | None, lang: str | None, state: str
     return ExitCode.DONE
 
 
-@click.command(
-    cls=Command,
-    examples=('bridgehead bus ask kitchen "shall I turn the oven off?" --wait 60',),
-)
+@click.command(cls=Command, examples=('bridgehead bus ask kitchen "shall I turn the oven off?" --wait 60',))
 @click.argument("participant")
 @click.argument("question")
 @click.option("--lang", metavar="TAG", help="Language of the question.")
@@ -179,13 +173,7 @@ def _message(topic: str, data: bytes, to: str | None) -> Message:
 @_reaching
 @click.pass_obj
 def tail(
-    app: App,
-    prefix: str,
-    with_data: bool,
-    count: int | None,
-    join: Path | None,
-    hub: str | None,
-    hub_token: str | None,
+    app: App, prefix: str, with_data: bool, count: int | None, join: Path | None, hub: str | None, hub_token: str | None
 ) -> int:
     """Show messages as they pass: on a hub all of them, as a participant those for it."""
 
@@ -319,7 +307,4 @@ class NotDelivered(BridgeheadError):
     """What was said did not reach the one it was for."""
 
     def __init__(self, participant: str, reason: str) -> None:
-        super().__init__(
-            f"{participant!r} did not get it: {reason}",
-            hint=WHO,
-        )
+        super().__init__(f"{participant!r} did not get it: {reason}", hint=WHO)

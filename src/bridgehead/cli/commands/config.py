@@ -25,8 +25,7 @@ def config() -> None:
 
 
 @config.command(
-    cls=Command,
-    examples=("bridgehead config show", "bridgehead config show --origin", "bridgehead config show --json"),
+    cls=Command, examples=("bridgehead config show", "bridgehead config show --origin", "bridgehead config show --json")
 )
 @click.option("--origin", is_flag=True, help="Also where each value comes from.")
 @click.pass_obj
@@ -79,11 +78,7 @@ def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
 
 def _documents(settings: Settings) -> dict[str, Any]:
     return {
-        name: {
-            "value": without_secrets(name, resolved.value),
-            "origin": resolved.origin,
-            "source": resolved.source,
-        }
+        name: {"value": without_secrets(name, resolved.value), "origin": resolved.origin, "source": resolved.source}
         for name, resolved in settings.values.items()
     }
 

@@ -36,11 +36,7 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
 @click.option("--all", "everything", is_flag=True, help="Answered and withdrawn ones too.")
 @click.option("--here", is_flag=True, help="Only of the project in this directory.")
 @click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    type=click.Choice([str(kind) for kind in PendingKind]),
-    help="Only this kind.",
+    "--kind", "kinds", multiple=True, type=click.Choice([str(kind) for kind in PendingKind]), help="Only this kind."
 )
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N.")
 @click.pass_obj
@@ -63,8 +59,7 @@ def pending(app: App, item_id: str | None, everything: bool, here: bool, kinds: 
     with assembly.store(read_only=True) as store:
         items = pending_list(assembly, store, app.warn).items(where, limit=limit)
     app.emit(
-        {"items": [msgspec.to_builtins(item) for item in items]},
-        lambda: _table(items, SystemClock().now(), app.width),
+        {"items": [msgspec.to_builtins(item) for item in items]}, lambda: _table(items, SystemClock().now(), app.width)
     )
 
 
@@ -85,13 +80,7 @@ def pending(app: App, item_id: str | None, everything: bool, here: bool, kinds: 
 @click.option("--by", help="Who answers; default your user name.")
 @click.pass_obj
 def answer(
-    app: App,
-    item_id: str,
-    text: str | None,
-    path: Path | None,
-    status: str | None,
-    message: str | None,
-    by: str | None,
+    app: App, item_id: str, text: str | None, path: Path | None, status: str | None, message: str | None, by: str | None
 ) -> None:
     """Answer what is pending, once. TEXT `-` reads standard input. Without an answer the question is shown.
 

@@ -45,11 +45,7 @@ class ExtraMissing(UserError):
 
 @click.command(
     cls=Command,
-    examples=(
-        "bridgehead web",
-        "bridgehead web --open",
-        "bridgehead web --host 0.0.0.0 --token-file web-token",
-    ),
+    examples=("bridgehead web", "bridgehead web --open", "bridgehead web --host 0.0.0.0 --token-file web-token"),
 )
 @click.option("--host", metavar="NAME", help="Address to listen on; beyond loopback with --token-file only.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes any free one.")
@@ -63,12 +59,7 @@ class ExtraMissing(UserError):
 @click.option("--no-auto", is_flag=True, help="Do not resume flows when their answers have arrived.")
 @click.pass_obj
 def web(
-    app: App,
-    host: str | None,
-    port: int | None,
-    open_browser: bool,
-    token_file: Path | None,
-    no_auto: bool,
+    app: App, host: str | None, port: int | None, open_browser: bool, token_file: Path | None, no_auto: bool
 ) -> int:
     """Serve the dashboard: what waits for you, councils, threads, flows, the bus, every event.
 
@@ -149,10 +140,7 @@ def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboa
 
 
 def _show_address(app: App, address: Address) -> None:
-    app.emit(
-        {"url": address.url, "host": address.host, "port": address.port, "pid": address.pid},
-        lambda: address.url,
-    )
+    app.emit({"url": address.url, "host": address.host, "port": address.port, "pid": address.pid}, lambda: address.url)
 
 
 def _reached_at(host: str) -> str:

@@ -31,12 +31,7 @@ from bridgehead.flows.handlers import Reply, make_handler
 from bridgehead.flows.operations.cancel import CancelRequest, PruneRequest
 from bridgehead.flows.operations.cancel import cancel as cancel_run
 from bridgehead.flows.operations.cancel import prune as prune_runs
-from bridgehead.flows.operations.inspect import (
-    CheckRequest,
-    ListRequest,
-    StatusRequest,
-    list_runs,
-)
+from bridgehead.flows.operations.inspect import CheckRequest, ListRequest, StatusRequest, list_runs
 from bridgehead.flows.operations.inspect import check as check_runs
 from bridgehead.flows.operations.inspect import status as status_of
 from bridgehead.flows.operations.respond import RespondRequest
@@ -137,10 +132,7 @@ def retry(app: App, /, flow_id: str, from_step: str | None, words: tuple[str, ..
     return run_resume.go_on(app, retry_run, flow_id, from_step, _line(app, flags, words))
 
 
-@flow.command(
-    context_settings={"ignore_unknown_options": True},
-    examples=("bridgehead flow fork 4f2a --from build",),
-)
+@flow.command(context_settings={"ignore_unknown_options": True}, examples=("bridgehead flow fork 4f2a --from build",))
 @click.argument("flow_id", metavar="ID")
 @click.option("--from", "from_step", metavar="STEP", required=True, help="The recorded step to begin at.")
 @common_flags(leave_out=("--resume", "--fresh", "--id"))
@@ -158,7 +150,7 @@ def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **fl
         "bridgehead flow respond --status success --response-file answer.txt",
         "agent < prompt.txt | bridgehead flow respond --dir ../service --response-file -",
         'bridgehead flow respond --status error --error-type INVOCATION_FAILED --message "quota"',
-    ),
+    )
 )
 @directory_option
 @click.option("--request-id", help="Which request; default: the one in the request file.")
@@ -194,9 +186,7 @@ def respond(
 @click.argument("flow_id", metavar="[ID]", required=False)
 @directory_option
 @click.option(
-    "--page",
-    type=click.IntRange(1),
-    help=f"This page of its steps, {STEPS_PER_PAGE} each; default: the last.",
+    "--page", type=click.IntRange(1), help=f"This page of its steps, {STEPS_PER_PAGE} each; default: the last."
 )
 @click.option("--all", "everything", is_flag=True, help="Every step, however many.")
 @click.pass_obj
@@ -226,10 +216,7 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
             places = tuple({app.cwd: None, **paused_projects(store, meant.name)})
     checked = check_runs(CheckRequest(meant, places))
     document = [{**run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
-    app.emit(
-        {"flow": meant.name, "version": meant.version, "runs": document},
-        lambda: check_text(meant.name, checked),
-    )
+    app.emit({"flow": meant.name, "version": meant.version, "runs": document}, lambda: check_text(meant.name, checked))
     return ExitCode.DONE if all(one.goes_on for one in checked) else ExitCode.USER
 
 
@@ -301,12 +288,7 @@ def cancel(app: App, flow_id: str, root: Path | None) -> None:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
 @click.pass_obj
 def drive(
-    app: App,
-    root: Path | None,
-    handler: str | None,
-    max_iterations: int,
-    concurrency: int,
-    command: tuple[str, ...],
+    app: App, root: Path | None, handler: str | None, max_iterations: int, concurrency: int, command: tuple[str, ...]
 ) -> int:
     """Run CMD; whenever it exits 42, have its request answered and run it again with --resume.
 

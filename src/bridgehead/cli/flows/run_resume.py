@@ -84,12 +84,7 @@ def go_on(
 def run_inputs(app: App, root: Path) -> Iterator[RunInputs]:
     """What flows are given by this surface; the record is told what happens in `root`."""
     from bridgehead.assembly.application import Assembly
-    from bridgehead.assembly.flows.recording import (
-        RecordingAnnouncer,
-        keep_days,
-        size_limits,
-        template_directories,
-    )
+    from bridgehead.assembly.flows.recording import RecordingAnnouncer, keep_days, size_limits, template_directories
 
     here = Assembly(app.cwd)
     with RecordingAnnouncer(root, app.warn, here if root == app.cwd else None) as announcer:

@@ -53,8 +53,7 @@ def list_(app: App, /, directory: Path) -> int:
     found = [_summary(package) for package in packages.packages_below(directory)]
     rows = [(f["name"], f["language"], str(len(f["files"])), f["about"] or "-", f["path"]) for f in found]
     app.emit(
-        {"packages": found},
-        lambda: columns([HEAD, *rows], width=app.width, flexible=4) if rows else "no packages here",
+        {"packages": found}, lambda: columns([HEAD, *rows], width=app.width, flexible=4) if rows else "no packages here"
     )
     return 0
 
@@ -77,11 +76,7 @@ def show(app: App, /, package: Path) -> int:
 
 
 @template.command(
-    "check",
-    examples=(
-        "bridgehead template check ./shop-template",
-        "bridgehead template check ./shop-template --build",
-    ),
+    "check", examples=("bridgehead template check ./shop-template", "bridgehead template check ./shop-template --build")
 )
 @package_argument
 @click.option("--build", is_flag=True, help="Also run its build and tests in a scratch folder: runs its code.")
@@ -92,12 +87,7 @@ def check(app: App, /, package: Path, build: bool) -> int:
     proof = packages.check(opened)
     built = packages.build(opened) if build else []
     failed = [result for result in built if result.problem]
-    document = {
-        **asdict(proof),
-        "score": proof.score,
-        "grade": proof.grade,
-        "build": [asdict(r) for r in built],
-    }
+    document = {**asdict(proof), "score": proof.score, "grade": proof.grade, "build": [asdict(r) for r in built]}
 
     def text() -> str:
         scored = "no score: nothing to prove" if proof.score is None else f"score {proof.score:g} ({proof.grade})"

@@ -68,10 +68,7 @@ COMMANDS: dict[str, RigCommand] = {
             ("--body-file <path>", "the body; - reads standard input"),
             ("--by <time>", "when it is to be done; of an ACK, when it will be: a time, or 30m, 2h, 3d"),
             ("--ref <sha|auto>", "a commit this answers, or the heads of the thread; repeatable"),
-            (
-                "--council <id>",
-                "with RESULT: say which council reviewed it, its verdict and its report's hash",
-            ),
+            ("--council <id>", "with RESULT: say which council reviewed it, its verdict and its report's hash"),
             ("--no-push", "commit only"),
             ("--no-retry", "give up when another rig pushed first"),
             ("--despite-freeze", "post although the thread waits for a human"),
@@ -115,20 +112,14 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge thread cuda-build-03",),
     ),
     "sync": RigCommand(
-        _flags(
-            _WATCHING | {"--auto", "--check", "--accept-unverified", "--accept-non-envelope"},
-            {"--interval"},
-        ),
+        _flags(_WATCHING | {"--auto", "--check", "--accept-unverified", "--accept-non-envelope"}, {"--interval"}),
         "[--auto | --check] [--accept-unverified] [--accept-non-envelope] [--watch …]",
         "See what the remote has; with --auto take it in.",
         (
             ("--auto", "pull if the remote only appended; what does not verify is quarantined"),
             ("--check", "read-only gate: exits 1 unless clean and in step"),
             ("--accept-unverified", "keep nothing apart, whatever verification says"),
-            (
-                "--accept-non-envelope",
-                "pull files and commits that are no envelopes, also under unpushed turns",
-            ),
+            ("--accept-non-envelope", "pull files and commits that are no envelopes, also under unpushed turns"),
             ("--watch", "go on, fetching every --interval seconds, at least 5"),
         ),
         ("rig-bridge sync", "rig-bridge sync --auto --json"),
@@ -195,10 +186,7 @@ COMMANDS: dict[str, RigCommand] = {
         (
             ("list", "members, their keys, and who asks to be let in"),
             ("add", "join with this rig's key; add <rig> lets in who asked, add <rig> <key> a key you have"),
-            (
-                "rotate",
-                "sign with another key from now on (a new one, or the file given); the old one is retired",
-            ),
+            ("rotate", "sign with another key from now on (a new one, or the file given); the old one is retired"),
             ("remove <rig>, leave", "end a membership; what was signed before stays verified"),
             ("--role <role>", "human, rig or observer; a human's rig ends in -relay"),
             ("--human <rig>", "who hears of it when this rig is overdue"),
@@ -217,10 +205,7 @@ COMMANDS: dict[str, RigCommand] = {
         "Fetch again and again, one JSON object per line and event.",
         (
             ("--auto", "also pull what may be pulled"),
-            (
-                "--exec <command>",
-                "pull, and run this for each envelope that waits for this rig, one at a time",
-            ),
+            ("--exec <command>", "pull, and run this for each envelope that waits for this rig, one at a time"),
             ("--timeout <time>", "how long one run may take, default 10m"),
         ),
         ("rig-bridge watch --auto | jq .event", "rig-bridge watch --exec 'claude -p'"),

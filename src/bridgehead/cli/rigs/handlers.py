@@ -207,12 +207,7 @@ def thread(console: RigConsole) -> int:
     from bridgehead.rigs.operations.thread import thread_text
 
     console.page(
-        thread_text(
-            console.make_rig(),
-            console.arguments.positional(0),
-            as_json=console.as_json,
-            style=console.style(),
-        )
+        thread_text(console.make_rig(), console.arguments.positional(0), as_json=console.as_json, style=console.style())
     )
     return ExitCode.DONE
 

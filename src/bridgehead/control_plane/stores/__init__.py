@@ -28,11 +28,7 @@ class UnknownStore(ConfigError):
 
 
 def open_store(
-    address: str | Path,
-    *,
-    read_only: bool = False,
-    clock: Clock | None = None,
-    new_id: Callable[[], str] | None = None,
+    address: str | Path, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
 ) -> Store:
     """Open the record at a path, `sqlite:///path`, `postgresql://…` or `memory:`.
 

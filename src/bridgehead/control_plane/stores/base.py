@@ -78,12 +78,7 @@ class Store(ABC):
         """The seq of the newest event, 0 when there is none."""
 
     def follow(
-        self,
-        after: int = 0,
-        *,
-        stop: threading.Event,
-        where: EventFilter = ANY_EVENT,
-        poll_seconds: float = 0.25,
+        self, after: int = 0, *, stop: threading.Event, where: EventFilter = ANY_EVENT, poll_seconds: float = 0.25
     ) -> Iterator[RecordedEvent]:
         """Yield the events after `after`, then each new one as it is recorded, in order, until `stop` is set."""
         with self._watch() as watch:

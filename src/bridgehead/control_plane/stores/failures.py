@@ -36,8 +36,7 @@ class RecordReadOnly(StoreError):
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(
-            f"the record {where} is read-only ({why}); nothing was written",
-            hint=f"allow writing to it, {_ELSEWHERE}",
+            f"the record {where} is read-only ({why}); nothing was written", hint=f"allow writing to it, {_ELSEWHERE}"
         )
 
 
@@ -66,8 +65,7 @@ class NotARecord(StoreError):
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(
-            f"{where} is not a bridgehead record: {what}; it was left alone",
-            hint=f"move it away, {_ELSEWHERE}",
+            f"{where} is not a bridgehead record: {what}; it was left alone", hint=f"move it away, {_ELSEWHERE}"
         )
 
 
@@ -121,6 +119,5 @@ class DriverMissing(StoreError):
 
     def __init__(self, scheme: str, extra: str) -> None:
         super().__init__(
-            f"a record at {scheme}:// needs a driver that is not installed",
-            hint=f"pip install 'bridgehead[{extra}]'",
+            f"a record at {scheme}:// needs a driver that is not installed", hint=f"pip install 'bridgehead[{extra}]'"
         )

@@ -36,11 +36,7 @@ class MemoryStore(Store):
     """Events in a list, runs and items in dictionaries, one lock around all of it."""
 
     def __init__(
-        self,
-        *,
-        read_only: bool = False,
-        clock: Clock | None = None,
-        new_id: Callable[[], str] | None = None,
+        self, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
     ) -> None:
         self.where = "memory:"
         self.read_only = read_only

@@ -27,15 +27,7 @@ from bridgehead.control_plane.records import (
 from bridgehead.control_plane.stores import rows
 from bridgehead.control_plane.stores.base import Store, checked_limit
 from bridgehead.control_plane.stores.failures import RecordTooNew
-from bridgehead.control_plane.stores.migrations import (
-    LATEST,
-    SUMMED,
-    Dialect,
-    Row,
-    Transaction,
-    migrate,
-    next_version,
-)
+from bridgehead.control_plane.stores.migrations import LATEST, SUMMED, Dialect, Row, Transaction, migrate, next_version
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 

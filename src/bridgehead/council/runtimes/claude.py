@@ -26,13 +26,7 @@ from bridgehead.council.runtimes.base import (
     runtime,
 )
 from bridgehead.council.runtimes.call_errors import classify
-from bridgehead.council.runtimes.cli import (
-    CliConnection,
-    StartupErrors,
-    option,
-    refused_without_record,
-    succeeded,
-)
+from bridgehead.council.runtimes.cli import CliConnection, StartupErrors, option, refused_without_record, succeeded
 from bridgehead.council.runtimes.exchange import (
     CallOutcome,
     HttpReply,

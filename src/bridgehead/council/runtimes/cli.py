@@ -208,11 +208,7 @@ class CliConnection(Connection):
         moved = (environment[name] for name in self.folder_variables if environment.get(name))
         files = (environment[name] for name in _FILE_VARIABLES if environment.get(name))
         write = [*own.values(), *moved]
-        read = [
-            *installation(self.path, environment.get("PATH", os.defpath)),
-            *files,
-            *_linked_settings(write),
-        ]
+        read = [*installation(self.path, environment.get("PATH", os.defpath)), *files, *_linked_settings(write)]
         read += [str(Path(path).expanduser()) for path in self.setup.readable]
         read += [str(ask.schema_file)] if ask.schema_file else []
         (write if ask.may_write else read).append(str(ask.workspace))

@@ -204,14 +204,7 @@ class CodexCli(CliConnection):
             return ["exec", "resume", *self._common(ask), *where, "--", ask.session, "-"]
         where = [*self._sandbox(ask, "-s", "{}"), "-C", str(ask.workspace)]
         forgets = not self.keeps_history and "--ephemeral" in self.flags
-        return [
-            "exec",
-            *self._common(ask),
-            *where,
-            *(["--ephemeral"] if forgets else []),
-            *self._shape(ask),
-            "-",
-        ]
+        return ["exec", *self._common(ask), *where, *(["--ephemeral"] if forgets else []), *self._shape(ask), "-"]
 
     def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
         """A provider that does not take the schema is asked again without it, and never with it after that."""

@@ -165,11 +165,7 @@ def http_get(url: str, headers: Mapping[str, str], timeout_seconds: float) -> Ht
 
     try:
         reply = httpx.get(
-            url,
-            headers=dict(headers),
-            timeout=timeout_seconds,
-            follow_redirects=False,
-            trust_env=not is_local(url),
+            url, headers=dict(headers), timeout=timeout_seconds, follow_redirects=False, trust_env=not is_local(url)
         )
     except httpx.TimeoutException:
         return HttpReply(0, failure=f"no answer within {timeout_seconds:g} s", timed_out=True)

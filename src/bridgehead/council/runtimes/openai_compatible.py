@@ -82,10 +82,7 @@ class ChatEndpoint(Connection):
         return next(iter(self.models(machine) or []), None)
 
     def ask(self, ask: RuntimeRequest) -> Request:
-        body: dict[str, Any] = {
-            "model": ask.model or "",
-            "messages": [{"role": "user", "content": ask.prompt}],
-        }
+        body: dict[str, Any] = {"model": ask.model or "", "messages": [{"role": "user", "content": ask.prompt}]}
         if ask.schema is not None and self._takes_schemas:
             shape = {"name": "answer", "schema": ask.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}

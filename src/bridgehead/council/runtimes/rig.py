@@ -20,13 +20,7 @@ from bridgehead.contract.task import BridgeInput, normalise_domain
 from bridgehead.contract.words import Confidence, LocalCouncilType, OutputState, Status
 from bridgehead.council.replies.items import Draft, Intake, as_line
 from bridgehead.council.replies.reply import Answered, Found, read_reply
-from bridgehead.council.reporting.seat_report import (
-    Analysed,
-    SeatFacts,
-    completed_report,
-    excerpt,
-    skipped_report,
-)
+from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report, excerpt, skipped_report
 from bridgehead.council.request.domains import CROSS_DOMAIN
 from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, runtime
 
@@ -149,8 +143,7 @@ def _outputs(
             disputed.append(DisputedOutput(output, "disputed by the remote seat"))
     withdrawn = [
         msgspec.structs.replace(
-            _output(entry, intake.draft(entry), len(live) + number, verified=verified),
-            status=OutputState.WITHDRAWN,
+            _output(entry, intake.draft(entry), len(live) + number, verified=verified), status=OutputState.WITHDRAWN
         )
         for number, entry in enumerate(_entries(document.get("withdrawn_outputs")), start=1)
     ]

@@ -49,12 +49,7 @@ class BusQuery:
 
     @property
     def address(self) -> str:
-        given = {
-            "participant": self.participant,
-            "topic": self.topic,
-            "message": self.message,
-            "until": self.until,
-        }
+        given = {"participant": self.participant, "topic": self.topic, "message": self.message, "until": self.until}
         query = urlencode({name: value for name, value in given.items() if value})
         return f"/bus?{query}" if query else "/bus"
 

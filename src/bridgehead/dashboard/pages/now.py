@@ -45,9 +45,4 @@ def answer_item(context: PageContext, request: Request, form: Form) -> Response:
     return context.go(request, "/", f"{item.id} answered: {item.question.title}")
 
 
-PAGE: Final = Page(
-    "Now",
-    "/",
-    views={"/": show_now},
-    actions={"/answer/{item_id}": answer_item},
-)
+PAGE: Final = Page("Now", "/", views={"/": show_now}, actions={"/answer/{item_id}": answer_item})

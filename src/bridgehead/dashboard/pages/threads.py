@@ -221,13 +221,6 @@ def letters_of(rig: str) -> str:
 PAGE: Final = Page(
     "Threads",
     "/threads",
-    views={
-        "/threads": show_list,
-        "/threads/{clone_id}": show_clone,
-        "/threads/{clone_id}/{thread_id}": show_thread,
-    },
-    actions={
-        "/threads/{clone_id}/{thread_id}": reply,
-        "/threads/{clone_id}/{thread_id}/answer/{item_id}": answer,
-    },
+    views={"/threads": show_list, "/threads/{clone_id}": show_clone, "/threads/{clone_id}/{thread_id}": show_thread},
+    actions={"/threads/{clone_id}/{thread_id}": reply, "/threads/{clone_id}/{thread_id}/answer/{item_id}": answer},
 )

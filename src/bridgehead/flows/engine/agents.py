@@ -45,12 +45,7 @@ class MockAgentInvoker:
     ) -> str:
         """The next answer of `agent_name`; the call is recorded also when it fails."""
         self.invocations.append(
-            {
-                "agent_name": agent_name,
-                "prompt": prompt,
-                "timeout_seconds": timeout_seconds,
-                "kwargs": kwargs,
-            }
+            {"agent_name": agent_name, "prompt": prompt, "timeout_seconds": timeout_seconds, "kwargs": kwargs}
         )
         if sequence := self._sequences.get(agent_name):
             answer = sequence.pop(0)

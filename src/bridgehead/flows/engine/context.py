@@ -68,13 +68,7 @@ class Context:
         return value
 
     def find_step(
-        self,
-        name: str,
-        arguments: tuple[Any, ...],
-        keywords: Mapping[str, Any],
-        effort: Effort,
-        *,
-        rerun: bool = False,
+        self, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any], effort: Effort, *, rerun: bool = False
     ) -> tuple[str, str, Record | None]:
         """The path and digest of the step that comes next, with its record where it has one."""
         path = self._next_path(name)

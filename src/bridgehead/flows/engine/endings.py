@@ -23,14 +23,7 @@ from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.values.codec import storable
 from bridgehead.flows.values.ids import parents_of
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import (
-    CANCELLED,
-    EXPIRED,
-    HEURISTICS_ONLY,
-    AttemptStatus,
-    ErrorType,
-    RunStatus,
-)
+from bridgehead.flows.words import CANCELLED, EXPIRED, HEURISTICS_ONLY, AttemptStatus, ErrorType, RunStatus
 from bridgehead.host.files import write_atomic
 
 STEPS_SHOWN: Final = 20

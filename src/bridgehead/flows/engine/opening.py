@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs, RunOptions, RunRequest
 from bridgehead.flows.engine.settlement import Rules
-from bridgehead.flows.errors import (
-    FlowMistake,
-    HasFailed,
-    IncompatibleFlow,
-    NoCheckpoint,
-    OtherRun,
-    StateCorrupt,
-)
+from bridgehead.flows.errors import FlowMistake, HasFailed, IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.root import refuse_other_project, refuse_unsafe_output, same_place
 from bridgehead.flows.interfaces import FlowEvent

@@ -175,12 +175,7 @@ class Replay:
         return "/" in path and any(parent in self._records for parent in parents_of(path))
 
     def perform(
-        self,
-        path: str,
-        kind: str,
-        input_sha: str | None,
-        work: Callable[[], Any],
-        effort: Effort = ONE_TRY,
+        self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any], effort: Effort = ONE_TRY
     ) -> Record:
         """Do the work and record its result, or that its last try failed."""
         started = self.now()

@@ -4,16 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridgehead.flows.calls import (
-    Accepted,
-    Attempt,
-    Call,
-    Failed,
-    Remark,
-    Verdict,
-    outstanding_calls,
-    prompt_sha256,
-)
+from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Remark, Verdict, outstanding_calls, prompt_sha256
 from bridgehead.flows.engine.asks import (
     Ask,
     Blocked,

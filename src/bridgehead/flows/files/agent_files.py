@@ -9,13 +9,7 @@ from bridgehead.flows.files import documents
 from bridgehead.flows.files.documents import Problem
 from bridgehead.flows.values.ids import new_request_id
 from bridgehead.flows.values.times import now_text
-from bridgehead.flows.words import (
-    CONTRACT_VERSION,
-    DEFAULT_TIMEOUT_SECONDS,
-    DocumentKind,
-    Profile,
-    RequestStatus,
-)
+from bridgehead.flows.words import CONTRACT_VERSION, DEFAULT_TIMEOUT_SECONDS, DocumentKind, Profile, RequestStatus
 
 
 @dataclass

@@ -81,10 +81,7 @@ def schema_of(kind: DocumentKind, contract: Contract = Contract.SEED) -> Mapping
 
 
 def validate(
-    document: Any,
-    kind: DocumentKind,
-    profile: Profile = Profile.STRICT,
-    contract: Contract = Contract.SEED,
+    document: Any, kind: DocumentKind, profile: Profile = Profile.STRICT, contract: Contract = Contract.SEED
 ) -> list[Problem]:
     """Every problem of `document` as that kind of file; empty when it is valid."""
     schema = schema_of(kind, contract)
@@ -93,20 +90,14 @@ def validate(
 
 
 def load_document(
-    data: bytes,
-    kind: DocumentKind,
-    profile: Profile = Profile.STRICT,
-    contract: Contract = Contract.SEED,
+    data: bytes, kind: DocumentKind, profile: Profile = Profile.STRICT, contract: Contract = Contract.SEED
 ) -> dict[str, Any]:
     """The normalised document in `data`; Unreadable or InvalidDocument when there is none."""
     return normalise(read_object(data), kind, profile, contract)
 
 
 def normalise(
-    document: Mapping[str, Any],
-    kind: DocumentKind,
-    profile: Profile,
-    contract: Contract = Contract.SEED,
+    document: Mapping[str, Any], kind: DocumentKind, profile: Profile, contract: Contract = Contract.SEED
 ) -> dict[str, Any]:
     """`document` without what the profile forgave and with `5.0` as `5`; InvalidDocument when it is not valid."""
     schema = schema_of(kind, contract)

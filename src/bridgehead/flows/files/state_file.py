@@ -12,14 +12,7 @@ from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
 from bridgehead.flows.files import documents
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
-from bridgehead.flows.files.documents import (
-    InvalidDocument,
-    Problem,
-    is_integer,
-    is_supported,
-    is_uuid,
-    normalise,
-)
+from bridgehead.flows.files.documents import InvalidDocument, Problem, is_integer, is_supported, is_uuid, normalise
 from bridgehead.flows.files.json_bytes import Unreadable, read_object
 from bridgehead.flows.files.run_files import NOT_RESTORED, RunFiles
 from bridgehead.flows.journals.base import Run
@@ -264,12 +257,7 @@ class StateFile(RunFiles):
             self._phase_data[key] = result
         inside = f"{name}#"
         self._recorded = {path: kept for path, kept in self._recorded.items() if not path.startswith(inside)}
-        done = {
-            "phase": number,
-            "phase_name": name,
-            "completed_at": self._now(),
-            "result_summary": summary,
-        }
+        done = {"phase": number, "phase_name": name, "completed_at": self._now(), "result_summary": summary}
         self._completed = [item for item in self._completed if item.get("phase") != number] + [done]
 
     def remember(self, key: str, value: Any) -> None:

@@ -49,10 +49,7 @@ RESUME_FLAG: Final = "--resume"
 
 
 def drive_loop(
-    run: Callable[[bool], int],
-    dispatch: Callable[[], object],
-    *,
-    max_iterations: int = DEFAULT_MAX_ITERATIONS,
+    run: Callable[[bool], int], dispatch: Callable[[], object], *, max_iterations: int = DEFAULT_MAX_ITERATIONS
 ) -> int:
     """Call `run(resume)` until it ends otherwise than paused, `dispatch()` after each pause; the last exit code.
 

@@ -23,14 +23,7 @@ from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Journal, Run
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import (
-    ANSWER_SCHEMA,
-    CONTRACT_VERSION,
-    RESPONSE_FILE,
-    DocumentKind,
-    Profile,
-    RequestStatus,
-)
+from bridgehead.flows.words import ANSWER_SCHEMA, CONTRACT_VERSION, RESPONSE_FILE, DocumentKind, Profile, RequestStatus
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
@@ -136,11 +129,7 @@ def _is_open(journal: Journal, run: Run, attempt: Attempt) -> bool:
 
 
 def _give(
-    reply: Reply,
-    request_id: str,
-    files: CheckpointFiles,
-    journal: Journal | None,
-    owner: tuple[Run, Attempt] | None,
+    reply: Reply, request_id: str, files: CheckpointFiles, journal: Journal | None, owner: tuple[Run, Attempt] | None
 ) -> Path:
     """Record the answer, then put it where the program looks for it; AlreadyAnswered when there is one.
 

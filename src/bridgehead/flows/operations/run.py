@@ -111,12 +111,7 @@ def _read(flag: Flag, value: str) -> Any:
         raise FlowMistake(f"{flag.name} is a number, not {value!r}") from None
 
 
-def run_with_options(
-    flow: Flow,
-    source: str,
-    line: CommandLine,
-    inputs: RunInputs | None = None,
-) -> RunResult:
+def run_with_options(flow: Flow, source: str, line: CommandLine, inputs: RunInputs | None = None) -> RunResult:
     """Run `flow`, found as `source`, with the settings that stand on a command line."""
     inputs = inputs or RunInputs()
     line = _at_named_root(line, flow)
@@ -129,11 +124,7 @@ def run_with_options(
 
 
 def resume_paused(
-    line: CommandLine,
-    directory: Path,
-    inputs: RunInputs | None = None,
-    *,
-    flow_id: str | None = None,
+    line: CommandLine, directory: Path, inputs: RunInputs | None = None, *, flow_id: str | None = None
 ) -> RunResult:
     """Go on with whatever is paused in a root, or with the run that has that id."""
     inputs = inputs or RunInputs()

@@ -108,10 +108,7 @@ def open_package(path: Path) -> TemplatePackage:
 
 def packages_below(root: Path) -> Iterator[TemplatePackage]:
     """The packages in a directory and in the directories directly below it."""
-    for path in (
-        root,
-        *sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink()),
-    ):
+    for path in (root, *sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink())):
         try:
             yield open_package(path)
         except FlowMistake:
@@ -124,13 +121,7 @@ def check(package: TemplatePackage) -> Proof:
 
 
 def make(
-    package: TemplatePackage,
-    target: Path,
-    *,
-    name: str,
-    entity: str = "",
-    author: str = "",
-    feature: bool = False,
+    package: TemplatePackage, target: Path, *, name: str, entity: str = "", author: str = "", feature: bool = False
 ) -> Made:
     """Write a project below `target`, or with `feature` only the files about the entity, into a project that exists."""
     values = _new_values(package, name, entity, author)

@@ -19,8 +19,7 @@ LARGEST_BYTES = 1024 * 1024
 class OutputTaken(FlowMistake):
     def __init__(self, output: Path) -> None:
         super().__init__(
-            f"{output} exists already",
-            hint="give another directory with --output, or replace it with --force",
+            f"{output} exists already", hint="give another directory with --output, or replace it with --force"
         )
 
 

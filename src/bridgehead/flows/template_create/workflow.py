@@ -172,11 +172,7 @@ class _TemplateRun:
         return found or Recommendation()
 
     def _agents(
-        self,
-        analysis: CodebaseAnalysis,
-        settings: Settings,
-        templates: TemplateSet,
-        recommendation: Recommendation,
+        self, analysis: CodebaseAnalysis, settings: Settings, templates: TemplateSet, recommendation: Recommendation
     ) -> EnhancedSet:
         template_of = {made.original_path: made.template_path for made in templates.templates}
         basics = {agent.name: render_agent(agent, template_of) for agent in recommendation.create_new}

@@ -14,11 +14,7 @@ def doctor(caller: Caller, _wanted: DoctorArguments) -> ToolReply:
     checkup = check_everything(caller.assembly)
     checks = [
         Check(
-            group=one.group.value,
-            kind=one.kind,
-            state=one.state.value,
-            message=foreign.line(one.message),
-            fix=one.fix,
+            group=one.group.value, kind=one.kind, state=one.state.value, message=foreign.line(one.message), fix=one.fix
         )
         for one in checkup.diagnoses
     ]

@@ -65,10 +65,7 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
             raise ForAPerson(wanted.id)
         item = waiting.answer(wanted.id, given)
     result = AnswerResult(
-        id=item.id,
-        state=item.state.value,
-        title=ForeignText().line(item.question.title),
-        next=how_to_go_on(item),
+        id=item.id, state=item.state.value, title=ForeignText().line(item.question.title), next=how_to_go_on(item)
     )
     return ToolReply(result, f"{result.id} answered: {result.title}\n{result.next}".rstrip())
 

@@ -145,12 +145,7 @@ class LedgerDatabase:
         status_class: str | None = None,
     ) -> list[Message]:
         """The messages known, oldest first; superseded ones only when that state is asked for."""
-        limits = {
-            "thread": thread,
-            "run_id": run_id,
-            "lifecycle_state": lifecycle_state,
-            "status_class": status_class,
-        }
+        limits = {"thread": thread, "run_id": run_id, "lifecycle_state": lifecycle_state, "status_class": status_class}
         asked = {name: value for name, value in limits.items() if value is not None}
         where = " AND ".join([f"{name} = ?" for name in asked] or ["1"])
         return self._selected(where, tuple(asked.values()), superseded=lifecycle_state is not None)
@@ -171,10 +166,7 @@ class LedgerDatabase:
 
     def move(self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None) -> bool:
         """Take a message to a later state, with the event; False if it is there or beyond."""
-        row_id, current = (
-            self.find(message.commit_sha, message.path),
-            self.state(message.commit_sha, message.path),
-        )
+        row_id, current = (self.find(message.commit_sha, message.path), self.state(message.commit_sha, message.path))
         if row_id is None or current is None or not moves_forward(current, state):
             return False
         self._connection.execute("UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id))

@@ -92,12 +92,7 @@ def inspect(rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool 
         report = report._replace(gone=len(rig.repository.gone_from_remote(remote_head)))
     if not report.remote_ahead:
         return Arrival(report, report_on(()), None)
-    from bridgehead.rigs.operations.verification import (
-        Verifier,
-        findings_of,
-        human_verdicts,
-        subjects_of,
-    )
+    from bridgehead.rigs.operations.verification import Verifier, findings_of, human_verdicts, subjects_of
 
     history = rig.repository.commits_between(incoming.base, incoming.remote_head)
     arriving = _arriving(rig, incoming, history)

@@ -163,8 +163,7 @@ class ThreadMissingHere(UserError):
 
     def __init__(self, thread_id: str, root: str) -> None:
         super().__init__(
-            f'thread "{thread_id}" not found in bridge root {root}',
-            hint="rig-bridge status lists the threads",
+            f'thread "{thread_id}" not found in bridge root {root}', hint="rig-bridge status lists the threads"
         )
 
 

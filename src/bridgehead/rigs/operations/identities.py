@@ -65,10 +65,7 @@ class Identities:
     """
 
     def __init__(
-        self,
-        rig: Rig,
-        arriving: Sequence[RawEntry] = (),
-        parents: Mapping[str, Sequence[str]] | None = None,
+        self, rig: Rig, arriving: Sequence[RawEntry] = (), parents: Mapping[str, Sequence[str]] | None = None
     ) -> None:
         self._rig = rig
         self._arriving = arriving

@@ -47,10 +47,7 @@ class QuarantineEntry(NamedTuple):
         ]
 
     def json_object(self) -> dict[str, object]:
-        lines = {
-            "lift": verdict_line(self.entry, lifts=True),
-            "confirm": verdict_line(self.entry, lifts=False),
-        }
+        lines = {"lift": verdict_line(self.entry, lifts=True), "confirm": verdict_line(self.entry, lifts=False)}
         return stamped("quarantine", **_entry_object(self.entry), verdict_lines=lines)
 
 

@@ -78,11 +78,7 @@ def check(rig: Rig) -> Checked:
     incoming = rig.repository.compare(remote_head)
     clean = not rig.repository.survey().dirty
     checked = Checked(
-        remote=reachable,
-        clean=clean,
-        behind=incoming.behind,
-        ahead=incoming.ahead,
-        indexed=rig.ledger.is_current(),
+        remote=reachable, clean=clean, behind=incoming.behind, ahead=incoming.ahead, indexed=rig.ledger.is_current()
     )
     _tell_checks(rig, checked)
     return checked

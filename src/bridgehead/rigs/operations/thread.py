@@ -104,10 +104,7 @@ def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope
 
 
 def listed_verifier(
-    rig: Rig,
-    known: Catalogue,
-    envelopes: Sequence[ListedEnvelope],
-    identities: Identities | None = None,
+    rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope], identities: Identities | None = None
 ) -> Verifier:
     return Verifier(rig, lambda: _others(rig, known, envelopes), identities)
 
@@ -159,11 +156,7 @@ def _others(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> 
     judged = {envelope.path for envelope in envelopes}
     return [
         Subject(
-            envelope.path,
-            (),
-            body_hash=envelope.turn.body_hash,
-            nonce=envelope.nonce,
-            position=_position(envelope),
+            envelope.path, (), body_hash=envelope.turn.body_hash, nonce=envelope.nonce, position=_position(envelope)
         )
         for envelope in catalogue(rig).envelopes()
         if envelope.path not in judged and envelope.turn.commit_sha

@@ -15,13 +15,7 @@ from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, Identity, SignatureCheck
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.quarantine import HumanVerdict, KeptApart, Quarantine, read_verdicts
-from bridgehead.rigs.trust.attestation import (
-    Signature,
-    Witness,
-    is_relay_turn,
-    relay_findings,
-    signature_findings,
-)
+from bridgehead.rigs.trust.attestation import Signature, Witness, is_relay_turn, relay_findings, signature_findings
 from bridgehead.rigs.trust.envelope_problems import check_envelope, file_findings
 from bridgehead.rigs.trust.membership import Place
 from bridgehead.rigs.trust.verification_kinds import (

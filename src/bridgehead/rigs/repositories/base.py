@@ -306,13 +306,7 @@ class Repository(ABC, Files):
 
     @abstractmethod
     def freeze(
-        self,
-        wire: Wire | None,
-        thread: str,
-        note: str,
-        *,
-        replaces: FreezeNote | None = None,
-        sign: bool = False,
+        self, wire: Wire | None, thread: str, note: str, *, replaces: FreezeNote | None = None, sign: bool = False
     ) -> FreezeNote | Raced:
         """Plant a note where there is none, or in place of exactly `replaces`; kept here if the remote refuses."""
 

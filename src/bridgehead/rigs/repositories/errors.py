@@ -100,8 +100,7 @@ class NoUpstream(UserError):
 
     def __init__(self, branch: str, remote: str) -> None:
         super().__init__(
-            f'branch "{branch}" has no upstream configured',
-            hint=f"git push --set-upstream {remote} {branch}",
+            f'branch "{branch}" has no upstream configured', hint=f"git push --set-upstream {remote} {branch}"
         )
 
 

@@ -77,11 +77,7 @@ def read_freeze(text: str) -> Freeze | None:
     parent = stored.get("in_reply_to")
     thread = stored.get("thread")
     return Freeze(
-        rig,
-        since,
-        expires,
-        parent if isinstance(parent, str) else None,
-        thread if isinstance(thread, str) else "",
+        rig, since, expires, parent if isinstance(parent, str) else None, thread if isinstance(thread, str) else ""
     )
 
 

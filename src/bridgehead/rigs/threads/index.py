@@ -256,12 +256,5 @@ def _after(
 def _added(change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool) -> HistoryRow:
     added_by = "" if change.status == "D" else commit.commit
     return HistoryRow(
-        filename,
-        added_by,
-        position,
-        commit.committed_at,
-        commit.author.email,
-        commit.signed,
-        rewritten,
-        change.blob,
+        filename, added_by, position, commit.committed_at, commit.author.email, commit.signed, rewritten, change.blob
     )

@@ -105,10 +105,7 @@ def listed(thread: str, row: FileRow, added: HistoryRow | None) -> ListedEnvelop
 
 
 def _row_of(
-    filename: str,
-    content: str,
-    frontmatter: Mapping[str, Value] | ParseFailure,
-    findings: str | None,
+    filename: str, content: str, frontmatter: Mapping[str, Value] | ParseFailure, findings: str | None
 ) -> FileRow:
     if isinstance(frontmatter, ParseFailure):
         return unreadable_row(filename, content, str(Kind.PARSE_FAILED))

@@ -46,8 +46,7 @@ def placed_latest(
 
 def _placed(envelope: ListedEnvelope, commit: CommitRecord, position: int) -> ListedEnvelope:
     return envelope._replace(
-        turn=envelope.turn._replace(commit_sha=commit.commit, position=position),
-        committed_at=commit.committed_at,
+        turn=envelope.turn._replace(commit_sha=commit.commit, position=position), committed_at=commit.committed_at
     )
 
 

@@ -80,12 +80,7 @@ class OutputCache:
         seen = _state_bytes(state)
         with suppress(FileError, UnicodeEncodeError):  # the latter: names that are no UTF-8
             encoded = text.encode()
-            header = {
-                "format": _FORMAT,
-                "state": len(seen),
-                "told": list(messages),
-                "checksum": crc32(encoded),
-            }
+            header = {"format": _FORMAT, "state": len(seen), "told": list(messages), "checksum": crc32(encoded)}
             make_dir(self._path.parent)
             write_atomic(self._path, b"".join([json.dumps(header).encode(), b"\n", seen, encoded]))
 

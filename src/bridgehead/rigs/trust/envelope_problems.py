@@ -105,9 +105,6 @@ def file_findings(parsed: Envelope | ParseFailure, verdict: EnvelopeVerdict, dir
 
 def _bad_rig_ids(frontmatter: Mapping[str, Value]) -> tuple[BadRigId, ...]:
     to = frontmatter.get("to")
-    named = [
-        ("from", frontmatter.get("from")),
-        *(("to", rig) for rig in (to if isinstance(to, list) else [to])),
-    ]
+    named = [("from", frontmatter.get("from")), *(("to", rig) for rig in (to if isinstance(to, list) else [to]))]
     bad = [(field, rig) for field, rig in named if isinstance(rig, str) and not is_rig_id(rig)]
     return tuple(BadRigId(field, rig, suggestion(rig)) for field, rig in bad)

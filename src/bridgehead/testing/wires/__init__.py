@@ -10,12 +10,7 @@ from bridgehead.testing.wires.chat import ChatCompletions
 from bridgehead.testing.wires.gemini import GeminiContent
 from bridgehead.testing.wires.responses import OpenAIResponses
 
-WIRES: Final[tuple[Wire, ...]] = (
-    AnthropicMessages(),
-    OpenAIResponses(),
-    ChatCompletions(),
-    GeminiContent(),
-)
+WIRES: Final[tuple[Wire, ...]] = (AnthropicMessages(), OpenAIResponses(), ChatCompletions(), GeminiContent())
 
 
 def wire_for(path: str) -> Wire | None:

@@ -124,11 +124,7 @@ def _stop_reason(answer: Answer) -> str:
 def _input_usage() -> dict[str, int]:
     # Anthropic counts cached tokens beside input_tokens, not inside.
     fresh = TOKENS.prompt - TOKENS.cached
-    return {
-        "input_tokens": fresh,
-        "cache_read_input_tokens": TOKENS.cached,
-        "cache_creation_input_tokens": 0,
-    }
+    return {"input_tokens": fresh, "cache_read_input_tokens": TOKENS.cached, "cache_creation_input_tokens": 0}
 
 
 def _event(payload: dict[str, Any]) -> Event:

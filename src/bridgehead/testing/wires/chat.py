@@ -54,10 +54,7 @@ class ChatCompletions(Wire):
 
     def cut_stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
         opening = _chunk(request, {"role": "assistant", "content": ""})
-        return [
-            Event(compact(opening)),
-            Event(compact(_chunk(request, self._content(answer, request)))),
-        ]
+        return [Event(compact(opening)), Event(compact(_chunk(request, self._content(answer, request))))]
 
     def refuse(self, fault: Fault, model: str) -> ErrorReply:
         return openai_error(fault, model)

@@ -30,11 +30,7 @@ _ERRORS: Final[dict[Fault, tuple[int, str, str]]] = {
 # A per-day quota id is what tells an exhausted quota, which is not retried, from a busy minute, which is.
 _DETAILS: Final[dict[Fault, list[dict[str, Any]]]] = {
     Fault.BAD_KEY: [
-        {
-            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "reason": "API_KEY_INVALID",
-            "domain": "googleapis.com",
-        }
+        {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}
     ],
     Fault.QUOTA: [
         {

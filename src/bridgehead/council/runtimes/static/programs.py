@@ -25,12 +25,7 @@ from bridgehead.council.runtimes.static.weighing import place_by_name
 from bridgehead.host.secrets_scan import SecretHit, scan
 
 _SCRIPTS: Final = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
-_LEVELS: Final = {
-    "error": Severity.HIGH,
-    "warning": Severity.MEDIUM,
-    "info": Severity.LOW,
-    "hint": Severity.INFO,
-}
+_LEVELS: Final = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "info": Severity.LOW, "hint": Severity.INFO}
 
 
 class AstGrep(Analyser):

@@ -151,11 +151,7 @@ def _asked(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def _answer_of(
-    analyser: Analyser,
-    texts: Mapping[str, str],
-    folder: Path,
-    environment: Mapping[str, str],
-    run: RunCommand,
+    analyser: Analyser, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: RunCommand
 ) -> list[Message] | UnreadableAnswer:
     if not texts:
         return []

@@ -16,11 +16,7 @@ from bridgehead.flows.calls import Accepted, Failed, Verdict
 from bridgehead.flows.engine.answers import judge_json
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import log_warning
-from bridgehead.flows.template_create.answers.parse import (
-    read_analysis,
-    read_enhancement,
-    read_recommendation,
-)
+from bridgehead.flows.template_create.answers.parse import read_analysis, read_enhancement, read_recommendation
 from bridgehead.flows.words import LOW_CONFIDENCE
 
 Reader = Callable[[Any, list[str]], tuple[Any, float]]
@@ -135,10 +131,7 @@ _RECOMMENDATION: Final = {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": [
-                    *("name", "priority", "rationale", "key_patterns", "capabilities"),
-                    "content_outline",
-                ],
+                "required": [*("name", "priority", "rationale", "key_patterns", "capabilities"), "content_outline"],
                 "properties": {
                     "name": _TEXT,
                     "priority": {"type": "number", "minimum": 1, "maximum": 10},

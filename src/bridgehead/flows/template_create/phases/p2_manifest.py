@@ -78,11 +78,7 @@ class Manifest:
 
 
 _STANDARD: Final = ("ProjectName", NAMESPACE, AUTHOR)
-_OF: Final = {
-    "Project": "the project",
-    "Entity": "the thing it is about",
-    "Entities": "the same, several of them",
-}
+_OF: Final = {"Project": "the project", "Entity": "the thing it is about", "Entities": "the same, several of them"}
 _AS: Final = {
     "pascal": ("PascalCase", "^[A-Z][A-Za-z0-9]*$"),
     "camel": ("camelCase", "^[a-z][A-Za-z0-9]*$"),
@@ -98,10 +94,7 @@ _AS: Final = {
 def _described() -> dict[str, Placeholder]:
     made = {
         NAMESPACE: Placeholder(
-            "{{Namespace}}",
-            "Root package or namespace",
-            None,
-            "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$",
+            "{{Namespace}}", "Root package or namespace", None, "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$"
         ),
         AUTHOR: Placeholder("{{Author}}", "Who writes the project", required=False),
     }

@@ -36,12 +36,7 @@ _USUAL: Final = {
     "TypeScript": ("PascalCase", "camelCase", "camelCase", "kebab-case"),
     "JavaScript": ("PascalCase", "camelCase", "camelCase", "kebab-case"),
 }
-_ELEMENTS: Final = {
-    "class": "order line",
-    "method": "find order",
-    "variable": "order total",
-    "file": "order line",
-}
+_ELEMENTS: Final = {"class": "order line", "method": "find order", "variable": "order total", "file": "order line"}
 
 
 @dataclass(frozen=True)

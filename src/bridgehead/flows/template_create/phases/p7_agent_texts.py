@@ -130,11 +130,7 @@ def read_samples(project_path: str, paths: Sequence[str]) -> list[Sample]:
 
 
 def enhancement_prompt(
-    batch: Mapping[str, str],
-    templates: Sequence[Template],
-    samples: Sequence[Sample],
-    settings: Settings,
-    seed: str,
+    batch: Mapping[str, str], templates: Sequence[Template], samples: Sequence[Sample], settings: Settings, seed: str
 ) -> str:
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)

@@ -166,10 +166,7 @@ def _patterns(details: Sequence[Pattern], names: Sequence[str]) -> str:
 def _examples(templates: Sequence[Template]) -> str:
     if not templates:
         return _none("templates")
-    shown = min(
-        templates,
-        key=lambda template: (not template.patterns, len(template.content), template.template_path),
-    )
+    shown = min(templates, key=lambda template: (not template.patterns, len(template.content), template.template_path))
     word = FENCE_WORD.get(f".{shown.file_type}", "")
     excerpt = "\n".join(shown.content.splitlines()[:EXAMPLE_LINES])
     return f"{catalogue(templates)}\n\nFrom `{shown.template_path}`:\n\n{code_block(excerpt, word)}"

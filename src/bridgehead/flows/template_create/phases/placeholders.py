@@ -26,11 +26,7 @@ SUFFIX_OF: Final = {
 NAMESPACE: Final = "Namespace"
 AUTHOR: Final = "Author"
 _PREFIXES: Final = ("Project", "Entity", "Entities")
-KNOWN: Final = (
-    AUTHOR,
-    NAMESPACE,
-    *(f"{prefix}{suffix}" for prefix in _PREFIXES for suffix in SUFFIX_OF.values()),
-)
+KNOWN: Final = (AUTHOR, NAMESPACE, *(f"{prefix}{suffix}" for prefix in _PREFIXES for suffix in SUFFIX_OF.values()))
 _PLACEHOLDER: Final = re.compile(r"\{\{(" + "|".join(KNOWN) + r")\}\}")
 # How a project is called where its language wants one word for it: a package, a crate, a module path.
 _NAMESPACE_STYLE: Final = {"Python": "snake", "Rust": "snake", "Go": "flat", "Java": "flat", "Ruby": "snake"}

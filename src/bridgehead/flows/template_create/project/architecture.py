@@ -16,34 +16,13 @@ MOST_DIRECTORIES: Final = 8
 
 _DIRECTORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "Presentation": (
-        *(
-            "routes",
-            "controllers",
-            "views",
-            "endpoints",
-            "components",
-            "pages",
-            "screens",
-            "web",
-            "api",
-            "ui",
-            "cli",
-        ),
+        *("routes", "controllers", "views", "endpoints", "components", "pages", "screens", "web", "api", "ui", "cli"),
         *("commands", "cmd", "dashboard"),
     ),
     "Domain": ("domain", "core", "models", "entities", "contract", "contracts"),
     "Application": ("services", "stores", "usecases", "use_cases", "application", "operations", "features"),
     "Infrastructure": (
-        *(
-            "infrastructure",
-            "persistence",
-            "repositories",
-            "lib",
-            "upload",
-            "scripts",
-            "middleware",
-            "adapters",
-        ),
+        *("infrastructure", "persistence", "repositories", "lib", "upload", "scripts", "middleware", "adapters"),
         *("transports", "host", "db", "database", "migrations", "internal", "clients"),
     ),
     "Shared": ("utils", "helpers", "shared", "common"),
@@ -159,12 +138,7 @@ SIGNS: Final = (
     _sign("Command handler", "design", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."),
     _sign("Middleware", "design", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
     _sign("Builder", "design", _CLASS + r"Builder\b", "Complex objects put together step by step."),
-    _sign(
-        "Observer",
-        "design",
-        r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b",
-        "Listeners are told.",
-    ),
+    _sign("Observer", "design", r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b", "Listeners are told."),
     _sign(
         "Interface and implementations",
         "design",
@@ -201,17 +175,9 @@ SIGNS: Final = (
         r"@(?:async)?contextmanager|def __enter__|def __aenter__|\busing \(|\bdefer \w+",
         "Resources are released where their scope ends.",
     ),
+    _sign("Asynchronous I/O", "state", r"\basync (?:def|fn|function|Task)\b|\bawait \w", "I/O waits without blocking."),
     _sign(
-        "Asynchronous I/O",
-        "state",
-        r"\basync (?:def|fn|function|Task)\b|\bawait \w",
-        "I/O waits without blocking.",
-    ),
-    _sign(
-        "Enumerated states",
-        "state",
-        r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+",
-        "Closed vocabularies.",
+        "Enumerated states", "state", r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+", "Closed vocabularies."
     ),
 )
 
@@ -238,12 +204,7 @@ def _pattern(sign: Sign, shown: Sequence[str], of: int) -> Pattern:
     # A word in a text is evidence, but only that: even a pervasive one stays below "explicit".
     confidence = round(min(0.85, 0.55 + share), 2)
     return Pattern(
-        sign.name,
-        confidence,
-        sign.category,
-        _frequency(share),
-        sign.description,
-        tuple(shown[:MOST_EXAMPLES]),
+        sign.name, confidence, sign.category, _frequency(share), sign.description, tuple(shown[:MOST_EXAMPLES])
     )
 
 

@@ -239,10 +239,7 @@ def _reader_of(path: str) -> Callable[[str], Iterator[Dependency]] | None:
 def _pyproject(text: str) -> Iterator[Dependency]:
     document = read_toml(text)
     project = document.get("project", {})
-    groups = [
-        *project.get("optional-dependencies", {}).values(),
-        *document.get("dependency-groups", {}).values(),
-    ]
+    groups = [*project.get("optional-dependencies", {}).values(), *document.get("dependency-groups", {}).values()]
     listed = [project.get("dependencies", []), *groups]
     yield from (_requirement(line) for lines in listed for line in lines if isinstance(line, str))
     poetry = document.get("tool", {}).get("poetry", {}).get("dependencies", {})

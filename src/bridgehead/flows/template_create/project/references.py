@@ -46,10 +46,7 @@ class References:
         if language in _SCRIPTS:
             return [_script(hit[1], path, self._texts) for hit in _SCRIPT.finditer(text)]
         if language == "Go":
-            return [
-                *self._package(path),
-                *(file for hit in _GO.finditer(text) for file in self._imported(hit[1])),
-            ]
+            return [*self._package(path), *(file for hit in _GO.finditer(text) for file in self._imported(hit[1]))]
         if language == "Rust":
             return [_rust(hit[1] or "", hit[2] or "", path, self._texts) for hit in _RUST.finditer(text)]
         if language in ("Java", "C#"):

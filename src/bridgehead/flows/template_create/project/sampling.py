@@ -12,12 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Final
 
-from bridgehead.flows.template_create.project.languages import (
-    is_test,
-    language_of,
-    languages_by_files,
-    words_of,
-)
+from bridgehead.flows.template_create.project.languages import is_test, language_of, languages_by_files, words_of
 
 SAMPLE_COUNT: Final = 20
 SAMPLE_LINES: Final = 50
@@ -26,18 +21,7 @@ TESTS_AMONG_SAMPLES: Final = 2
 
 EXCLUDED_DIRECTORIES: Final = frozenset(
     (
-        *(
-            "obj",
-            "bin",
-            "packages",
-            "target",
-            "node_modules",
-            "__pycache__",
-            "venv",
-            ".venv",
-            "vendor",
-            "build",
-        ),
+        *("obj", "bin", "packages", "target", "node_modules", "__pycache__", "venv", ".venv", "vendor", "build"),
         *("dist", ".git", ".svn", ".vscode", ".idea", "coverage", ".pytest_cache", ".bridgehead"),
     )
 )
@@ -62,14 +46,8 @@ _GENERATED: Final = re.compile(
 
 _STRATA: Final[Mapping[str, tuple[int, frozenset[str]]]] = {
     "crud": (40, frozenset({"create", "add", "insert", "new", "post", "update", "edit", "delete", "remove"})),
-    "queries": (
-        20,
-        frozenset({"get", "query", "list", "find", "search", "fetch", "read", "inspect", "status"}),
-    ),
-    "validators": (
-        15,
-        frozenset({"valid", "validate", "validator", "spec", "specification", "rule", "policy"}),
-    ),
+    "queries": (20, frozenset({"get", "query", "list", "find", "search", "fetch", "read", "inspect", "status"})),
+    "validators": (15, frozenset({"valid", "validate", "validator", "spec", "specification", "rule", "policy"})),
     "infrastructure": (
         15,
         frozenset({"infrastructure", "persistence", "repository", "repositories", "store", "stores", "db"})

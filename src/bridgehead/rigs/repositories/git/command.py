@@ -62,12 +62,7 @@ _VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
 }
 _DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_ICASE_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS")
-_STORAGE_FAULTS = (
-    "No space left on device",
-    "Permission denied",
-    "Read-only file system",
-    "Disk quota exceeded",
-)
+_STORAGE_FAULTS = ("No space left on device", "Permission denied", "Read-only file system", "Disk quota exceeded")
 
 
 class GitAnswer(NamedTuple):
@@ -90,13 +85,7 @@ class GitAnswer(NamedTuple):
 class Running:
     """A git process at work; `answer` waits for it. Another may be started meanwhile."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        command: str,
-        *,
-        shielded: bool,
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], command: str, *, shielded: bool) -> None:
         self._process = process
         self._command = command
         self._shielded = shielded

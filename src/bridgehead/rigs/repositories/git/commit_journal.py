@@ -79,8 +79,7 @@ def forget(clone: Clone) -> None:
 def stage(clone: Clone, path: str, blob: str) -> None:
     """Put one path into the user's index and leave everything else in it alone."""
     require_success(
-        "update-index",
-        clone.write_index("update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{path}"),
+        "update-index", clone.write_index("update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{path}")
     )
 
 

@@ -291,13 +291,7 @@ class GitRepository(WorkTree, Repository):
         return freeze.ask_freeze(self._clone, wire, thread)
 
     def freeze(
-        self,
-        wire: Wire | None,
-        thread: str,
-        note: str,
-        *,
-        replaces: FreezeNote | None = None,
-        sign: bool = False,
+        self, wire: Wire | None, thread: str, note: str, *, replaces: FreezeNote | None = None, sign: bool = False
     ) -> FreezeNote | Raced:
         from bridgehead.rigs.repositories.git import freeze
 

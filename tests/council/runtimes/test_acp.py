@@ -126,7 +126,7 @@ def test_no_value_stands_where_a_program_reads_options(tmp_path: Path) -> None:
     setup = seat(tmp_path)
     located = AcpAgent.locate(setup, Machine(setup.environment, memory={}))
     assert isinstance(located, AcpAgent)
-    for value in ("--attach=http://x", "-m", "a b", "a\nb", "--"):
+    for value in ("--attach=http://x", "-x", "a b", "a\nb", "--"):
         asked = RuntimeRequest("hello", tmp_path, 60, model=value, session=value, reasoning=value, title=value)
         words = located.ask(asked)
         assert isinstance(words, Command)

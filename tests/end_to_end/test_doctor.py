@@ -232,3 +232,21 @@ def test_doctor_says_what_keeps_ai_programs_to_their_copy(user: Machine, tmp_pat
         assert "claude (landlock)" in said["confinement.held"]
     else:
         assert "claude" in said.get("confinement.missing", "") + said.get("confinement.held", "")
+
+
+def test_settings_of_runtimes_that_are_broken_or_not_trusted_are_named(user: Machine) -> None:
+    seats = user.project / ".bridge-settings.json"
+
+    def told() -> dict[str, str]:
+        found = user.run("doctor", "--json").json["checks"]
+        return {one["class"]: one["message"] for one in found if one["class"].startswith("seats.")}
+
+    assert told() == {}
+    seats.write_text("{broken")
+    assert "invalid json" in told()["seats.broken"]
+    seats.write_text('{"bridges": {"acp:goose": {"acp": "goose acp"}, "codex": {"model": "x", "bogus": 1}}}')
+    said = told()
+    assert "unknown key codex.bogus" in said["seats.broken"]
+    assert "acp:goose, codex.model" in said["seats.untrusted"]
+    assert user.run("config", "trust", str(seats)).code == 0
+    assert set(told()) == {"seats.broken"}

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.views import BusView, bus_view
+from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
 from bridgehead.assembly.council.refusals import LastRefusal, last_refusals
 from bridgehead.assembly.council.seats import held_programs
 from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
@@ -24,6 +25,7 @@ from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.council.reporting.render.sentences import reason_in_words
+from bridgehead.council.request.settings import UNTRUSTED
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import PROGRAMS, check_program
 from bridgehead.errors import BridgeheadError, FileError, StoreError
@@ -33,6 +35,7 @@ from bridgehead.host.files import read_bounded
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 MOST_COUNTED = 1000
+_UNDATED = ("file_missing", "updated_")  # nobody has to date a file written by hand
 
 
 def check_python() -> Diagnosis:
@@ -105,6 +108,25 @@ def _settings_warning(places: Places, warning: str) -> Diagnosis:
         else "correct the file it names, then: bridgehead config show"
     )
     return Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix)
+
+
+def check_seats_file(assembly: Assembly) -> list[Diagnosis]:
+    """What of .bridge-settings.json is wrong, and what nobody has trusted."""
+    warnings = read_seats_file(assembly).settings(SystemClock().now()).warnings
+    untrusted = [warning.partition(":")[2] for warning in warnings if warning.startswith(UNTRUSTED)]
+    wrong = [one.replace(":", " ").replace("_", " ") for one in warnings if not one.startswith((UNTRUSTED, *_UNDATED))]
+    found = []
+    if wrong:
+        fix = "correct it; docs/guides/council.md lists its keys"
+        found.append(_look("seats.broken", f"{SEATS_FILE} is not used as it stands: {', '.join(wrong)}", fix))
+    if untrusted:
+        fix = f"read it, then: bridgehead config trust {SEATS_FILE}"
+        found.append(_look("seats.untrusted", f"{SEATS_FILE} is not trusted, so ignored: {', '.join(untrusted)}", fix))
+    return found
+
+
+def _look(kind: str, message: str, fix: str) -> Diagnosis:
+    return Diagnosis(Group.RUNTIMES, kind, State.LOOK, message, fix=fix)
 
 
 def check_refusals(assembly: Assembly) -> list[Diagnosis]:
@@ -223,6 +245,7 @@ def check_everything(assembly: Assembly) -> Checkup:
         diagnoses += _run_check(group, kind, check, assembly)
     if any(found.kind == "settings.broken" for found in diagnoses):
         return Checkup.of(diagnoses)  # they say where the record and the bus are
+    diagnoses += _run_check(Group.RUNTIMES, "seats", check_seats_file, assembly)
     diagnoses += _run_check(Group.RUNTIMES, "confinement", check_confinement, assembly)
     diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
     record = check_record(assembly, Checkup.of(diagnoses))

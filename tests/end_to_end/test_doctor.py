@@ -247,6 +247,6 @@ def test_settings_of_runtimes_that_are_broken_or_not_trusted_are_named(user: Mac
     seats.write_text('{"bridges": {"acp:goose": {"acp": "goose acp"}, "codex": {"model": "x", "bogus": 1}}}')
     said = told()
     assert "unknown key codex.bogus" in said["seats.broken"]
-    assert "acp:goose, codex.model" in said["seats.untrusted"]
+    assert "codex.model, acp:goose" in said["seats.untrusted"]
     assert user.run("config", "trust", str(seats)).code == 0
     assert set(told()) == {"seats.broken"}

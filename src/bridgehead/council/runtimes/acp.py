@@ -193,7 +193,8 @@ class AcpAgent(CliConnection):
     def _confinement(self, ask: RuntimeRequest) -> Confinement | None:
         usual = super()._confinement(ask)
         if usual is not None:
-            usual.read += (sys.prefix, sys.base_prefix, sys.executable, str(_package()))
+            imported_from = (path for path in (*sys.path, str(_package())) if Path(path).is_absolute())
+            usual.read += (sys.prefix, sys.base_prefix, sys.executable, *imported_from)
         return usual
 
     def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:

@@ -109,6 +109,8 @@ def test_an_agent_is_answered_and_gets_nothing_it_asks_for(tmp_path: Path, promp
     outcome = ask(tmp_path, prompt)
     assert isinstance(outcome, RuntimeAnswer), outcome
     assert outcome.text.startswith(answer)
+    asked_for = {"ask": ("rm -rf",), "write": ("write_text_file",), "terminal": ("create_terminal",)}
+    assert outcome.refused == asked_for.get(prompt, ())
 
 
 def test_the_private_copy_can_be_read_and_the_home_cannot(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result
 from bridgehead.council.running.resume import unfinished
 from bridgehead.council.runtimes.base import HostSeat
-from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.rig import RigRejected
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.council.seating.preflight import Ready
@@ -444,6 +444,9 @@ class Conductor:
         )
 
     def _deliver(self, call: Call, outcome: CallOutcome, duration_seconds: float) -> None:
+        for asked in outcome.refused if isinstance(outcome, RuntimeAnswer) else ():
+            fields = {"detail": f"request_refused:{self._means.mask(asked)}", "round": call.key.round}
+            self._means.log.write(SeatEvent(call.key.seat, "warning", fields))
         result = self._result(call, outcome, duration_seconds)
         self._means.log.told(result)
         self._feed(result)

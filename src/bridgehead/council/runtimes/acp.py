@@ -112,7 +112,9 @@ def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None =
     if text_at(answer, "stopReason") not in ("end_turn", ""):
         message = f"the agent stopped before its end: {text_at(answer, 'stopReason')}"
         return RuntimeRefusal(ErrorClass.MALFORMED, message, said, usage=usage)
-    answered = RuntimeAnswer(text, usage=usage)
+    asked = [mapping_at(event, "data") for event in events if str(event.get("event")).endswith(" refused")]
+    refused = (excerpt(text_at(one, "method") or text_at(one, "title") or "permission", 80) for one in asked)
+    answered = RuntimeAnswer(text, usage=usage, refused=tuple(refused))
     if result is not None:
         return succeeded("the agent", result, answered)
     return answered if text.strip() else RuntimeRefusal(ErrorClass.EMPTY, "the agent gave no answer", usage=usage)

@@ -79,6 +79,8 @@ class RuntimeAnswer:
     session: str | None = None
     model: str | None = None
     usage: CallUsage = NOTHING_REPORTED
+    refused: tuple[str, ...] = ()
+    """What it asked of us meanwhile and did not get."""
 
 
 @dataclass(frozen=True, slots=True)

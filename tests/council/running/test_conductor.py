@@ -585,6 +585,17 @@ def test_secrets_in_what_a_program_says_reach_neither_report_nor_log(tmp_path: P
     assert "sk-very-secret-value" not in everything
 
 
+def test_what_an_agent_asked_for_and_did_not_get_is_in_the_log(tmp_path: Path) -> None:
+    answered = RuntimeAnswer("nothing to report", refused=("rm -rf sk-very-secret-value",))
+    outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
+    means = Means(RunLog(outputs), mask=lambda text: text.replace("sk-very-secret-value", "[masked]"))
+
+    run(council("claude"), ScriptedSeats(scripts("claude", claude=answered)), means)
+
+    everything = "".join(path.read_text() for path in (tmp_path / ".outputs").rglob("*") if path.is_file())
+    assert "request_refused:rm -rf [masked]" in everything
+
+
 def test_all_statuses_have_their_report_written(tmp_path: Path) -> None:
     statuses = {"codex": Status.SKIPPED, "gemini": Status.HALTED}
     others = {

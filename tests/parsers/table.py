@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from bridgehead.assembly.council.files import parse_dismissals, read_rules_section
 from bridgehead.assembly.council.request import read_seed_findings
 from bridgehead.bus.access.enrolment import parse_duration
+from bridgehead.bus.gateway.completions import read_completion
 from bridgehead.bus.settings import Address
 from bridgehead.bus.wire import frames, message
 from bridgehead.config.files import parse_toml
@@ -97,6 +98,11 @@ PARSERS: dict[str, Parser] = {
     "council/request/domains.py:read_package_names": Parser(read_package_names, ("{}", "import {}", "require('{}')")),
     "assembly/council/request.py:read_seed_findings": Parser(lambda text: read_seed_findings(text, "file"), ITEMS),
     "bus/access/enrolment.py:parse_duration": Parser(parse_duration),
+    "bus/gateway/completions.py:read_completion": Parser(
+        of_bytes(lambda raw: read_completion(raw, {})),
+        ("{}", '{{"messages": [{}]}}', '{{"messages": [{{"role": "user", "content": "{}"}}]}}'),
+        (ValueError,),
+    ),
     "bus/settings.py:Address.parse": Parser(Address.parse, ("{}", "127.0.0.1:{}", "[{}]:1")),
     "bus/wire/frames.py:read_message": Parser(of_bytes(frames.read_message), JSON),
     "bus/wire/frames.py:read": Parser(of_bytes(frames.read), (*JSON, '{{"t": "message", "m": {}}}')),
@@ -185,6 +191,7 @@ PARSERS: dict[str, Parser] = {
 }
 
 EXEMPT = {
+    "rigs/repositories/git/history.py:_Objects.read": "takes the id of an object, not text",
     "bus/participants/record.py:parse_record": "takes a name and a table that parse_toml has read",
     "assembly/council/files.py:StoredScopes.read": "takes an id of ours, not text",
     "cli/council/options.py:read_patch": "takes a path; the patch goes to the agents as it is",

@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, VERSION_KEY
+from bridgehead.mcp_server.tools.catalogue import TOOLS
 from bridgehead.mcp_server.transports.http import TokenNeeded, http_app
 from support.installed import Machine
 from support.mcp_hosts import HELLO, called
@@ -126,7 +127,7 @@ def test_strangers_and_contradictions_are_refused_before_anything_is_done(orders
         too_large = client.post(address, headers=ours, content=b" " * (17 << 20)).status_code
 
     assert answers == [status for *_, status in cases]
-    assert len(listed["result"]["tools"]) == 8
+    assert len(listed["result"]["tools"]) == len(TOOLS)
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (200, -32601)
     assert (ended, gone, too_large) == (204, 404, 413)
     assert not orders.record.exists(), json.dumps(answers)

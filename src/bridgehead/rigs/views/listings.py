@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -274,4 +273,6 @@ class Notice(NamedTuple):
 
     def summary(self, style: Style) -> str:
         """What ends a row: the sender's one line about it."""
+        import json
+
         return f" tldr={style.text(json.dumps(self.turn.tldr, ensure_ascii=False))}" if self.turn.tldr else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from bridgehead.assembly.council.reports import CriticalNotAccepted, DismissRequest
 from bridgehead.assembly.council.views import CouncilStatus, council_now, council_report, dismiss_finding, list_councils
 from bridgehead.contract.words import Intensity
-from bridgehead.errors import UserError
+from bridgehead.errors import BridgeheadError, UserError
 from council.cli.conftest import Hall, StandIn
 
 EVERYTHING = {
@@ -76,3 +77,13 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
     dismissed, *_ = council_report(hall.assembly, again).findings
     assert dismissed.dismissed is not None and dismissed.dismissed.reason == "known"
     assert [one.id for one in list_councils(hall.assembly, limit=1).councils] == [again]
+
+
+def test_a_report_is_not_read_through_a_linked_directory(hall: Hall, tmp_path: Path) -> None:
+    review_id = hall.call(runtimes=("static",)).council.review_id
+    assert council_report(hall.assembly, review_id) is not None
+    outputs = hall.assembly.places.project / ".outputs"
+    outputs.rename(tmp_path / "elsewhere")
+    outputs.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BridgeheadError):
+        council_report(hall.assembly, review_id)

@@ -15,6 +15,7 @@ from bridgehead.rigs.envelope.yaml_core import Scalar, Value, resolve_plain, res
 
 MAX_ALIASES = 100  # of one anchor, nested ones multiplied: the reference's bound
 MAX_DEPTH = 100
+MAX_KEY = 1024
 MAX_VALUES = 100_000
 
 
@@ -170,7 +171,10 @@ def _key_text(key: Value) -> str:
         return ""
     if isinstance(key, bool):
         return "true" if key else "false"
-    return str(key)
+    text = str(key)
+    if len(text) > MAX_KEY:  # a collection; each one around it would double its quotes and backslashes
+        raise YamlRefused(f"a collection that is a key is longer than {MAX_KEY} characters")
+    return text
 
 
 _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -58,7 +58,7 @@ def read_summaries(text: str) -> list[ThreadSummary] | None:
     """Read what `summaries_as_text` wrote; None for anything else."""
     try:
         return [_summary(row) for row in json.loads(text)]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

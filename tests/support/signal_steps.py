@@ -17,10 +17,8 @@ class Stopped(BaseException):
     """What the handler raises, as Ctrl-C and our SIGTERM do."""
 
 
-def stopped_at_every_step(action: Callable[[], object], *files: str, stride: int = 1) -> Iterator[int]:
+def stopped_at_every_step(action: Callable[[], object], *files: str) -> Iterator[int]:
     """Run `action` again and again, with SIGTERM at its first line, its second and so on, until none is left.
-
-    A long action is stopped at every `stride`-th line only.
 
     Counted are the lines of `files`, and those of `subprocess.Popen` that run when the process exists already. Each
     time it has to end with the handler's exception, and without a child.
@@ -39,7 +37,7 @@ def stopped_at_every_step(action: Callable[[], object], *files: str, stride: int
         if not sent:
             return
         yield step
-        step += stride
+        step += 1
 
 
 def children() -> set[int]:

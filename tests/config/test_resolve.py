@@ -70,6 +70,21 @@ def test_a_list_in_the_environment_is_separated_by_commas() -> None:
     assert settled(environ={"BRIDGEHEAD_COUNCIL_PASS_ENV": "A, B,,C"}).texts("council.pass_env") == ("A", "B", "C")
 
 
+def test_an_agent_is_described_by_the_command_that_starts_it() -> None:
+    user = SettingsFile("user", {"runtimes": {"goose": {"acp": "goose acp"}, "own": {"acp": "mine"}}}, True)
+    project = {"runtimes": {"own": {"acp": "theirs"}, "bad": {"acp": 3}, "more": {"acp": "x", "path": "y"}, "n": 1}}
+    trusted = resolve(flags={}, environ={}, project=SettingsFile("project", project, True), user=user)
+    assert trusted.agents == {"goose": "goose acp", "own": "theirs"}
+    assert [warning.split(";")[0] for warning in trusted.warnings] == [
+        "project: runtimes.bad must be a text",
+        'project: [runtimes.more] must hold acp = "COMMAND" and nothing else',
+        'project: [runtimes.n] must hold acp = "COMMAND" and nothing else',
+    ]
+    stranger = resolve(flags={}, environ={}, project=SettingsFile("project", project, False), user=user)
+    assert stranger.agents == {"goose": "goose acp", "own": "mine"}
+    assert "runtimes.own ignored because the file is not trusted" in stranger.warnings[0]
+
+
 def test_every_setting_is_declared_once_with_a_sentence() -> None:
     names = [setting.name for setting in SETTINGS]
 

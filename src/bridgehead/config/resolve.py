@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
 from bridgehead.errors import ConfigError
 
+AGENTS: Final = "runtimes."
 MOST: Final = 1e15
 """The largest number that somebody can count with."""
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
@@ -63,6 +64,12 @@ class Settings:
         value = self.values[name].value
         return value if isinstance(value, tuple) else ()
 
+    @property
+    def agents(self) -> dict[str, str]:
+        """The command of each agent that `[runtimes.NAME]` describes."""
+        marked = (name for name in self.values if name.startswith(AGENTS))
+        return {name.removeprefix(AGENTS): str(self.values[name].value) for name in marked}
+
 
 class _Sources:
     def __init__(
@@ -89,6 +96,8 @@ def resolve(
         if file is not None:
             sources.warnings.extend(_unknown_keys(file))
     values = {declared.name: _strongest(declared, sources) for declared in SETTINGS}
+    for file, origin in ((user, Origin.USER), (project, Origin.PROJECT)):
+        values |= _described_agents(file, origin, sources.warnings)
     return Settings(values, tuple(sources.warnings))
 
 
@@ -125,10 +134,29 @@ def _from_file(declared: Setting, file: SettingsFile | None, origin: Origin, war
         return None
 
 
+def _described_agents(file: SettingsFile | None, origin: Origin, warnings: list[str]) -> dict[str, Resolved]:
+    """`[runtimes.NAME]` with `acp = "COMMAND"`: any agent that speaks ACP, by the command that starts it."""
+    section = file.document.get("runtimes") if file is not None else None
+    if file is None or not isinstance(section, Mapping):
+        return {}
+    found: dict[str, Resolved] = {}
+    for name, entry in section.items():
+        declared = Setting("runtimes", name, Kind.TEXT, None, "", trusted_only=True)
+        if not isinstance(entry, Mapping) or set(entry) != {"acp"}:
+            warnings.append(f'{file.path}: [runtimes.{name}] must hold acp = "COMMAND" and nothing else; ignored')
+        else:
+            one = SettingsFile(file.path, {"runtimes": {name: entry["acp"]}}, file.trusted)
+            command = _from_file(declared, one, origin, warnings)
+            found |= {declared.name: command} if command else {}
+    return found
+
+
 def _unknown_keys(file: SettingsFile) -> list[str]:
     warnings: list[str] = []
     sections = {declared.section for declared in SETTINGS}
     for name, section in file.document.items():
+        if name == "runtimes" and isinstance(section, Mapping):
+            continue  # described agents have names of their own
         if name not in sections:
             warnings.append(f"{file.path}: unknown section [{name}]")
         elif not isinstance(section, Mapping):

@@ -5,12 +5,19 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import ErrorClass, TaskType
-from bridgehead.council.request.settings import RuntimeSettings, load_settings, without_untrusted
+from bridgehead.council.request.settings import (
+    RuntimeSettings,
+    load_settings,
+    seats_by_default,
+    with_agents,
+    without_untrusted,
+)
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.acp import AcpAgent, read_acp
 from bridgehead.council.runtimes.base import Missing, SeatSetup
@@ -28,7 +35,9 @@ AGENT = """
 import asyncio
 from pathlib import Path
 import acp
-from acp.schema import PermissionOption, ToolCallUpdate
+from acp.schema import PermissionOption, ToolCallUpdate, Usage
+
+USED = Usage(input_tokens=5, output_tokens=2, total_tokens=7)
 
 class Told(acp.Agent):
     def on_connect(self, conn):
@@ -39,9 +48,16 @@ class Told(acp.Agent):
         self.cwd = Path(cwd)
         return acp.NewSessionResponse(session_id="s1")
     async def prompt(self, session_id, prompt, **_):
+        if prompt[0].text.startswith("again "):
+            self.again = int(prompt[0].text.removeprefix("again "))
+        if getattr(self, "again", 0):
+            self.again -= 1
+            await self.act(session_id, "ask")
+            await self.client.session_update(session_id=session_id, update=acp.update_agent_message_text("I will"))
+            return acp.PromptResponse(stop_reason="cancelled", usage=USED)
         said = await self.act(session_id, prompt[0].text)
         await self.client.session_update(session_id=session_id, update=acp.update_agent_message_text(said))
-        return acp.PromptResponse(stop_reason="end_turn")
+        return acp.PromptResponse(stop_reason="end_turn", usage=USED)
     async def act(self, session_id, wanted):
         try:
             if wanted == "ask":
@@ -113,6 +129,20 @@ def test_an_agent_is_answered_and_gets_nothing_it_asks_for(tmp_path: Path, promp
     assert outcome.refused == asked_for.get(prompt, ())
 
 
+@pytest.mark.parametrize("refusals", [1, 3])
+def test_an_agent_that_ends_its_turn_at_a_refusal_is_told_to_go_on(tmp_path: Path, refusals: int) -> None:
+    outcome = ask(tmp_path, f"again {refusals}")
+    assert isinstance(outcome, RuntimeAnswer), outcome
+    assert outcome.text == "done"
+    assert outcome.refused == ("rm -rf",) * refusals
+    assert (outcome.usage.tokens_in, outcome.usage.tokens_out) == (5 * (refusals + 1), 2 * (refusals + 1))
+
+
+def test_an_agent_that_asks_again_and_again_gives_no_answer(tmp_path: Path) -> None:
+    outcome = ask(tmp_path, "again 9")
+    assert isinstance(outcome, RuntimeRefusal) and "cancelled" in outcome.message
+
+
 def test_the_private_copy_can_be_read_and_the_home_cannot(tmp_path: Path) -> None:
     outcome = ask(tmp_path, f"read {tmp_path / 'work' / 'seen.txt'}")
     assert isinstance(outcome, RuntimeAnswer) and outcome.text == "in the copy"
@@ -151,6 +181,22 @@ def test_a_conversation_that_breaks_off_is_no_answer() -> None:
     assert isinstance(stopped, RuntimeRefusal) and "cancelled" in stopped.message
 
 
+@pytest.mark.parametrize(
+    ("told", "data", "message"),
+    [
+        ("Internal error: Incorrect API key provided.", None, "Incorrect API key provided."),
+        ("Internal error", {"details": "401 Incorrect API key provided."}, "401 Incorrect API key provided."),
+        ("Internal error", {"message": "unexpected status 401 Unauthorized"}, "unexpected status 401 Unauthorized"),
+    ],
+)
+def test_the_cause_counts_and_not_the_protocol_s_word_for_any_error(told: str, data: Any, message: str) -> None:
+    outcome = read_acp([{"event": "prompt error", "data": {"e": told, "code": -32603, "data": data}}])
+    assert isinstance(outcome, RuntimeRefusal)
+    assert (outcome.error_class, outcome.message) == (ErrorClass.AUTH, message)
+    bare = read_acp([{"event": "prompt error", "data": {"e": "Internal error", "code": -32603}}])
+    assert isinstance(bare, RuntimeRefusal) and bare.error_class is ErrorClass.SERVER_ERROR
+
+
 def test_an_agent_that_nobody_knows_needs_a_command(tmp_path: Path) -> None:
     machine = Machine({"HOME": str(tmp_path), "PATH": "/usr/bin"}, memory={})
     unknown = AcpAgent.locate(SeatSetup("acp:goose", environment=machine.environment), machine)
@@ -173,6 +219,15 @@ def test_a_file_that_nobody_trusts_starts_no_agent() -> None:
     assert "acp:evil" in read.runtimes
     assert "unknown_bridge:acp:Not-a-name" in read.warnings
     assert "acp:evil" not in without_untrusted(read).runtimes
+
+
+def test_an_agent_can_be_described_in_bridgehead_toml() -> None:
+    known = with_agents(load_settings(None, SystemClock().now()), {"goose": "goose acp", "Not-a-name": "x"})
+    assert known.runtimes["acp:goose"].options == {"acp": "goose acp"}
+    assert "unknown_bridge:acp:Not-a-name" in known.warnings and "acp:Not-a-name" not in known.runtimes
+    assert "acp:goose" in seats_by_default(known, TaskType.REVIEW)
+    nearer = load_settings('{"bridges": {"acp:goose": {"enabled": false}}}', SystemClock().now())
+    assert not with_agents(nearer, {"goose": "goose acp"}).runtimes["acp:goose"].enabled
 
 
 @pytest.mark.peer

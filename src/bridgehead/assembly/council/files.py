@@ -20,7 +20,7 @@ from bridgehead.assembly.council.journal import DOMAINS_FILE, StoredCouncil, Sto
 from bridgehead.config.files import parse_toml
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import current_name
-from bridgehead.council.request.settings import Settings, load_settings, without_untrusted
+from bridgehead.council.request.settings import Settings, load_settings, with_agents, without_untrusted
 from bridgehead.council.scope.git import Git, GitFailed, repository_at
 from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import MOST_TEXT_BYTES, Scope
@@ -56,10 +56,13 @@ class SeatsFile(NamedTuple):
 
     text: str | None
     trusted: bool
+    agents: Mapping[str, str] = {}
+    """Those that bridgehead.toml describes, with the command of each."""
 
     def settings(self, now: dt.datetime) -> Settings:
         read = load_settings(self.text, now)
-        return read if self.trusted else without_untrusted(read)
+        read = read if self.trusted else without_untrusted(read)
+        return with_agents(read, self.agents)
 
     def document(self) -> dict[str, Any] | None:
         """The file as it was written; None when it is no JSON object."""
@@ -80,9 +83,10 @@ class SeatsFile(NamedTuple):
 def read_seats_file(assembly: Assembly) -> SeatsFile:
     path = assembly.places.project / SEATS_FILE
     if not path.exists():
-        return SeatsFile(None, trusted=True)
+        return SeatsFile(None, trusted=True, agents=assembly.settings.agents)
     content = read_bounded(path, MOST_BYTES, root=assembly.places.project)
-    return SeatsFile(content.decode("utf-8", "replace"), assembly.trusted_files.holds(path, content))
+    trusted = assembly.trusted_files.holds(path, content)
+    return SeatsFile(content.decode("utf-8", "replace"), trusted, assembly.settings.agents)
 
 
 def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:

@@ -204,7 +204,7 @@ def local_seats(
     now = parse_iso(council.started_at)
     refused = believed_refusals(assembly, clock.now())
     named = council.seats if resumed else council.request.options.runtimes
-    settings = SeatsFile(council.settings_text, council.settings_trusted).settings(now)
+    settings = SeatsFile(council.settings_text, council.settings_trusted, assembly.settings.agents).settings(now)
     worktree = workplace.worktree
     return LocalSeats(
         task=council.task,

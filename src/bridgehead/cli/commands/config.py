@@ -11,7 +11,7 @@ import click
 from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App, columns
-from bridgehead.config.declared import SETTINGS, Value
+from bridgehead.config.declared import Value
 from bridgehead.config.resolve import Resolved, Settings
 from bridgehead.errors import UserError
 
@@ -85,10 +85,9 @@ def _documents(settings: Settings) -> dict[str, Any]:
 
 def _table(settings: Settings, *, origin: bool, width: int) -> str:
     rows = []
-    for declared in SETTINGS:
-        resolved = settings.values[declared.name]
-        value = without_secrets(declared.name, resolved.value)
-        rows.append((declared.name, _shown(value), *([_from(resolved)] if origin else [])))
+    for name, resolved in settings.values.items():
+        value = without_secrets(name, resolved.value)
+        rows.append((name, _shown(value), *([_from(resolved)] if origin else [])))
     return columns(rows, width=width, flexible=1)
 
 

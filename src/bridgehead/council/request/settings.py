@@ -203,6 +203,14 @@ def without_untrusted(settings: Settings) -> Settings:
     return replace(settings, runtimes=runtimes, reasoning_level=REASONING_LEVELS[0], warnings=warnings)
 
 
+def with_agents(settings: Settings, commands: Mapping[str, str]) -> Settings:
+    """The same settings with the agents that bridgehead.toml describes, unless the file has a word on them."""
+    described = {f"{ACP_MARK}{name}": RuntimeSettings(options={"acp": word}) for name, word in commands.items()}
+    unknown = tuple(f"unknown_bridge:{name}" for name in described if not is_acp(name))
+    runtimes = {name: entry for name, entry in described.items() if is_acp(name)} | dict(settings.runtimes)
+    return replace(settings, runtimes=runtimes, warnings=(*settings.warnings, *unknown))
+
+
 def is_rig(runtime: str) -> bool:
     return runtime.startswith(RIG_MARK) and len(runtime) > len(RIG_MARK)
 

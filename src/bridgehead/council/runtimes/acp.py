@@ -49,6 +49,12 @@ from bridgehead.host.confinement import Confinement
 READ_ONLY_MODES: Final = ("read-only", "plan")
 LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
 AUTH_REQUIRED: Final = -32000
+ASKED_AGAIN: Final = "prompt again"
+MOST_PROMPTS: Final = 4
+GO_ON: Final = (
+    "That was refused: here nothing may be changed and no command may be run. "
+    "Do not ask for it again; answer the first message from what you can read."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +95,14 @@ OPENCODE_SETTINGS: Final = {
 def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None = None) -> CallOutcome:
     """What came of one conversation, from the lines the program below prints."""
     said = stderr_of(result) if result is not None else ""
+    # Of an agent that was asked again, what it said the last time is its answer.
+    again = [place for place, event in enumerate(events) if event.get("event") == ASKED_AGAIN]
+    before, events = events[: again[-1] if again else 0], events[again[-1] if again else 0 :]
     failed = next((mapping_at(event, "data") for event in events if str(event.get("event")).endswith(" error")), None)
     if failed is not None:
-        message = excerpt(text_at(failed, "e") or "the agent refused", 400)
+        data, told = mapping_at(failed, "data"), text_at(failed, "e").removeprefix("Internal error").lstrip(": ")
+        reasons = (text_at(data, "message"), text_at(data, "details"), told, "internal error of the agent")
+        message = excerpt(next(filter(None, reasons)), 400)
         known = classify(f"{message} {json.dumps(failed.get('data'))}".replace("_", " "))
         return RuntimeRefusal(ErrorClass.AUTH if failed.get("code") == AUTH_REQUIRED else known, message, said)
     answer = next((mapping_at(event, "data") for event in events if event.get("event") == "prompt result"), None)
@@ -106,13 +117,14 @@ def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None =
         mapping_at(update, "_meta", "codex", "threadStatus").get("type") == "systemError" for update in updates
     )
     text = "".join(text_at(mapping_at(chunk, "content"), "text") for chunk in words or chunks)
-    usage = _usage(answer, updates)
+    answers = [mapping_at(event, "data") for event in (*before, *events) if event.get("event") == "prompt result"]
+    usage = _usage(answers, updates)
     if broken and not words:
         return RuntimeRefusal(classify(text), excerpt(text, 400) or "the agent failed", said, usage=usage)
     if text_at(answer, "stopReason") not in ("end_turn", ""):
         message = f"the agent stopped before its end: {text_at(answer, 'stopReason')}"
         return RuntimeRefusal(ErrorClass.MALFORMED, message, said, usage=usage)
-    asked = [mapping_at(event, "data") for event in events if str(event.get("event")).endswith(" refused")]
+    asked = [mapping_at(event, "data") for event in (*before, *events) if str(event.get("event")).endswith(" refused")]
     refused = (excerpt(text_at(one, "method") or text_at(one, "title") or "permission", 80) for one in asked)
     answered = RuntimeAnswer(text, usage=usage, refused=tuple(refused))
     if result is not None:
@@ -120,19 +132,20 @@ def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None =
     return answered if text.strip() else RuntimeRefusal(ErrorClass.EMPTY, "the agent gave no answer", usage=usage)
 
 
-def _usage(answer: Mapping[str, Any], updates: Sequence[Mapping[str, Any]]) -> CallUsage:
-    told, quota = mapping_at(answer, "usage"), mapping_at(answer, "_meta", "quota", "token_count")
+def _usage(answers: Sequence[Mapping[str, Any]], updates: Sequence[Mapping[str, Any]]) -> CallUsage:
+    told = [mapping_at(answer, "usage") for answer in answers]
+    quota = [mapping_at(answer, "_meta", "quota", "token_count") for answer in answers]
     costs = [mapping_at(update, "cost").get("amount") for update in updates]
     cost = next((float(one) for one in reversed(costs) if isinstance(one, int | float)), None)
-    if not told and not quota:
+    if not any(told) and not any(quota):
         return NOTHING_REPORTED if cost is None else CallUsage(cost_usd=cost)
-    read = count_at(told, "inputTokens") + count_at(told, "cachedReadTokens") + count_at(told, "cachedWriteTokens")
-    wrote = count_at(told, "outputTokens") + count_at(told, "thoughtTokens")
-    return CallUsage(
-        tokens_in=read or count_at(quota, "input_tokens"),
-        tokens_out=wrote or count_at(quota, "output_tokens"),
-        cost_usd=cost,
-    )
+    read = _total(told, "inputTokens", "cachedReadTokens", "cachedWriteTokens") or _total(quota, "input_tokens")
+    wrote = _total(told, "outputTokens", "thoughtTokens") or _total(quota, "output_tokens")
+    return CallUsage(tokens_in=read, tokens_out=wrote, cost_usd=cost)
+
+
+def _total(counts: Sequence[Mapping[str, Any]], *names: str) -> int:
+    return sum(count_at(one, name) for one in counts for name in names)
 
 
 class AcpAgent(CliConnection):
@@ -229,12 +242,15 @@ class AcpRuntime(Runtime):
 class _Client:
     """Our side of the conversation: hears everything, gives nothing away."""
 
+    refused = False
+
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         _print("session/update", _plain(update))
 
     async def request_permission(self, session_id: str, tool_call: Any, options: list[Any], **_: Any) -> Any:
         from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
+        self.refused = True
         _print("permission refused", _plain(tool_call))
         refusing = next((option for option in options if str(option.kind).startswith("reject")), None)
         if refusing is None:
@@ -267,7 +283,8 @@ async def converse(command: Sequence[str], prompt: str, model: str | None) -> in
     from acp.schema import ClientCapabilities
 
     ours = {"limit": LONGEST_LINE_BYTES, "stderr": None}
-    async with spawn_agent_process(_Client(), *command, env=os.environ, transport_kwargs=ours) as (agent, _process):
+    client = _Client()
+    async with spawn_agent_process(client, *command, env=os.environ, transport_kwargs=ours) as (agent, process):
         step = "initialize"
         try:
             begun = await agent.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=ClientCapabilities())
@@ -278,11 +295,21 @@ async def converse(command: Sequence[str], prompt: str, model: str | None) -> in
             step = "set_mode"
             await _settle(agent, session, model)
             step = "prompt"
-            answer = await agent.prompt(session_id=session["sessionId"], prompt=[text_block(prompt)])
-            _print("prompt result", _plain(answer))
+            for left in reversed(range(MOST_PROMPTS)):
+                client.refused = False
+                answer = await agent.prompt(session_id=session["sessionId"], prompt=[text_block(prompt)])
+                _print("prompt result", _plain(answer))
+                if not (left and client.refused and answer.stop_reason == "cancelled"):
+                    break
+                # Some end their turn at a refusal, as if a person wanted to say something; so it is said.
+                prompt = GO_ON
+                _print(ASKED_AGAIN, {"prompt": prompt})
         except RequestError as error:
             _print(f"{step} error", {"e": str(error), "code": error.code, "data": error.data})
             return 1
+        finally:
+            # Ends it at once: some wait for ever, or leave their pipes to a child.
+            process._transport.close()  # type: ignore[attr-defined]
     return 0
 
 

@@ -54,7 +54,7 @@ _DECISIVE: Final = (
         r"credit balance is too low",
         r"(?:usage|spending) limit reached",
     ),
-    _row(ErrorClass.AUTH, "API_KEY_INVALID", r"invalid api key", r"not logged in", r"please run /login"),
+    _row(ErrorClass.AUTH, "API_KEY_INVALID", r"(?:invalid|incorrect) api key", r"not logged in", r"please run /login"),
 )
 _VAGUE: Final = (
     _row(

@@ -34,7 +34,8 @@ class OpenAIResponses(Wire):
             model=str(body.get("model", "")),
             user_texts=tuple(texts_of(item.get("content")) for item in items if item.get("role") == "user"),
             tools=tuple(str(tool.get("name", "")) for tool in objects(body.get("tools"))),
-            answers_tool=bool(items) and items[-1].get("type") in _RESULT_TYPES,
+            # A call that was broken off has its result too, with words of the user after it.
+            answers_tool=any(item.get("type") in _RESULT_TYPES for item in items),
             streamed=bool(body.get("stream")),
         )
 

@@ -25,7 +25,6 @@ class Tool(NamedTuple):
     returns: type[schemas.Result]
     handler: str
     reads_only: bool = False
-    once_only: bool = False
     reaches_out: bool = False
 
     def listed(self) -> dict[str, Any]:
@@ -37,11 +36,9 @@ class Tool(NamedTuple):
             "inputSchema": schema_of(self.takes),
             "outputSchema": schema_of(self.returns),
             "annotations": {
-                "title": self.title,
-                "readOnlyHint": self.reads_only,
                 "destructiveHint": False,
-                "idempotentHint": self.reads_only or self.once_only,
-                "openWorldHint": self.reaches_out,
+                **({"readOnlyHint": True, "idempotentHint": True} if self.reads_only else {}),
+                **({} if self.reaches_out else {"openWorldHint": False}),
             },
         }
 
@@ -154,27 +151,36 @@ BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in TOOLS}
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a type, written out in place: some hosts do not follow references."""
+    """The JSON Schema of a type, written out in place: some hosts do not follow references.
+
+    Of arguments it says nothing about null, which is the same as leaving one out.
+    """
+    nulls = not issubclass(kind, schemas.Arguments)
     _, components = msgspec.json.schema_components([kind], ref_template="{name}")
-    schema = _written_out(components[kind.__name__], components)
+    schema = _written_out(components[kind.__name__], components, nulls)
     assert isinstance(schema, dict)
     return schema
 
 
-def _written_out(node: Any, components: Mapping[str, Any]) -> Any:
+def _written_out(node: Any, components: Mapping[str, Any], nulls: bool) -> Any:
     if isinstance(node, list):
-        return [_written_out(one, components) for one in node]
+        return [_written_out(one, components, nulls) for one in node]
     if not isinstance(node, dict):
         return node
     if isinstance(node.get("$ref"), str):
         rest = {key: value for key, value in node.items() if key != "$ref"}
-        return {**_written_out(components[node["$ref"]], components), **rest}
-    # Titles repeat our class names, docstrings speak to readers of the code, and limits are checked all the same:
-    # a model pays for every word of a schema.
-    hidden = ("title", "description") if "properties" in node else ()
+        return {**_written_out(components[node["$ref"]], components, nulls), **rest}
+    # Titles repeat our class names, docstrings speak to readers of the code, limits are checked all the same, an empty
+    # default is what is not given, results are always whole: a model pays for every word of a schema.
+    hidden = ("title", "description", *(["required"] if nulls else [])) if "properties" in node else ()
     shown = {
-        key: _written_out(value, components)
+        key: _written_out(value, components, nulls)
         for key, value in node.items()
-        if key not in (*hidden, "minLength", "maxLength", "maxItems") and not (key == "default" and value is None)
+        if key not in (*hidden, "minLength", "maxLength", "maxItems") and (value or key not in ("default", "required"))
     }
+    match shown.pop("anyOf", None):
+        case [{"type": str(kind), **rest}, {"type": "null"}]:
+            shown = {"type": [kind, "null"] if nulls else kind, **rest, **shown}
+        case list(choices):
+            shown["anyOf"] = choices
     return {"type": "string", **shown} if "enum" in node else shown

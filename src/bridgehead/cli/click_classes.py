@@ -21,7 +21,7 @@ class Command(click.Command):
         self.examples = tuple(examples)
         self.params += [
             click.Option(
-                ["--json"], is_flag=True, expose_value=False, callback=_choose_json, help="One JSON object on stdout."
+                ["--json"], is_flag=True, expose_value=False, callback=_choose_json, help="Print one JSON object."
             ),
             click.Option(["--debug"], is_flag=True, expose_value=False, help="Show tracebacks."),
         ]

@@ -47,25 +47,25 @@ class Verb(msgspec.Struct, frozen=True):
 
 
 VERBS: Final[dict[str, Verb]] = {
-    "review": Verb(TaskType.REVIEW, Mode.REVIEW, "Let several agents look for problems, argue, and report."),
-    "audit": Verb(TaskType.AUDIT, Mode.AUDIT, "Check against requirements; unmet ones are gaps."),
-    "analyze": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Understand something from several points of view."),
-    "plan": Verb(TaskType.PLANNING, None, "Plan a change; the result is a list of steps.", takes_words=True),
+    "review": Verb(TaskType.REVIEW, Mode.REVIEW, "Find problems with several agents that debate them."),
+    "audit": Verb(TaskType.AUDIT, Mode.AUDIT, "Check code against requirements and report the gaps."),
+    "analyze": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Analyse something from several points of view."),
+    "plan": Verb(TaskType.PLANNING, None, "Plan a change as a list of steps.", takes_words=True),
     "implement": Verb(
-        TaskType.IMPLEMENTATION, None, "Let one agent make a change on a branch of its own.", takes_words=True
+        TaskType.IMPLEMENTATION, None, "Let one agent make a change on its own branch.", takes_words=True
     ),
     "research": Verb(
-        TaskType.RESEARCH, Mode.RESEARCH, "Gather what is known, with contradictions shown.", takes_words=True
+        TaskType.RESEARCH, Mode.RESEARCH, "Research a question and show where sources disagree.", takes_words=True
     ),
     "brainstorm": Verb(
-        TaskType.PLANNING, Mode.BRAINSTORM, "Collect proposals and what they rest on.", takes_words=True
+        TaskType.PLANNING, Mode.BRAINSTORM, "Collect ideas, with the reasoning behind each.", takes_words=True
     ),
-    "design": Verb(TaskType.PLANNING, Mode.DESIGN, "Weigh designs and recommend one.", takes_words=True),
-    "synthesize": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Bring several views together.", takes_words=True),
+    "design": Verb(TaskType.PLANNING, Mode.DESIGN, "Compare designs and recommend one.", takes_words=True),
+    "synthesize": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Combine several views into one.", takes_words=True),
     "debate": Verb(
-        TaskType.REVIEW, Mode.REVIEW, "One runtime argues with itself in five phases.", route=DEBATE_PROTOCOL
+        TaskType.REVIEW, Mode.REVIEW, "Have one runtime debate itself in five phases.", route=DEBATE_PROTOCOL
     ),
-    "ask": Verb(TaskType.REVIEW, Mode.REVIEW, "Say what you want; the words decide who looks and how.", route=None),
+    "ask": Verb(TaskType.REVIEW, Mode.REVIEW, "Describe what you want in plain words.", route=None),
 }
 
 

@@ -28,7 +28,7 @@ MAX_MESSAGE_BYTES = 1 << 20
 
 
 def state_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--state", metavar="DIR", help="State folder of the bridge.")(command)
+    return click.option("--state", metavar="DIR", help="State directory of the bridge.")(command)
 
 
 def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
@@ -39,7 +39,7 @@ def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, State
 
 @click.group(cls=Group)
 def participant() -> None:
-    """Who may take part."""
+    """Manage participants."""
 
 
 @participant.command(
@@ -60,17 +60,13 @@ def participant() -> None:
     "grants",
     type=click.Choice([str(grant) for grant in Grant]),
     multiple=True,
-    help="A right nobody has by default; repeatable.",
+    help="Grant an extra right; repeatable.",
 )
-@click.option("--token", is_flag=True, help="A bearer token instead of a device key.")
-@click.option("--expires", metavar="D", help="When the token ends, such as 90d.")
-@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
+@click.option("--token", is_flag=True, help="Issue a bearer token instead of a device key.")
+@click.option("--expires", metavar="D", help="Token lifetime, such as 90d.")
+@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default: ID.join.json.")
 @click.option(
-    "--url",
-    "urls",
-    metavar="U",
-    multiple=True,
-    help="What the join file says instead of the listening address; others are tried when the first is away.",
+    "--url", "urls", metavar="U", multiple=True, help="URL for the join file; repeatable, later ones are fallbacks."
 )
 @state_option
 @click.pass_obj
@@ -86,7 +82,7 @@ def add_participant(
     state: str | None,
     **record: str | None,
 ) -> None:
-    """Enrol a participant and write its join file, the only place where its secret is shown."""
+    """Enrol a participant and write its join file, the only place its secret appears."""
     settings, folder = settings_and_folder(app, state)
     folder.prepare()
     table: dict[str, Any] = {key: value for key, value in record.items() if value is not None}
@@ -123,11 +119,11 @@ def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
 
 @participant.command("pair", cls=Command, examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",))
 @click.argument("url", metavar="URL")
-@click.option("--id", "participant_id", required=True, metavar="ID", help="The name this device asks for.")
-@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default ID.join.json.")
+@click.option("--id", "participant_id", required=True, metavar="ID", help="The ID this device asks for.")
+@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default: ID.join.json.")
 @click.pass_obj
 def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
-    """Ask a bridge that runs with --pairing to let this device in; someone there compares six digits."""
+    """Request pairing with a bridge that runs with --pairing; an operator there compares six digits."""
     from bridgehead.bus.gateway.pairing import pair as pair_with
     from bridgehead.bus.sockets.libraries import run
 
@@ -145,7 +141,7 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
 @state_option
 @click.pass_obj
 def list_participants(app: App, state: str | None) -> None:
-    """Who is enrolled, and with what."""
+    """List enrolled participants and their rights."""
     _settings, folder = settings_and_folder(app, state)
     listed = enrolment.listing(folder, SystemClock().now())
     head = ("id", "role", "mode", "credential", "expires")
@@ -161,7 +157,7 @@ def list_participants(app: App, state: str | None) -> None:
 @state_option
 @click.pass_obj
 def show_participant(app: App, participant_id: str, state: str | None) -> None:
-    """The record of one participant as it is in force, defaults included."""
+    """Show one participant's record with defaults filled in."""
     _settings, folder = settings_and_folder(app, state)
     show_record(app, enrolment.find_record(folder, participant_id))
 
@@ -171,7 +167,7 @@ def show_participant(app: App, participant_id: str, state: str | None) -> None:
 @state_option
 @click.pass_obj
 def revoke_participant(app: App, participant_id: str, state: str | None) -> None:
-    """Take the credential and all grants away; a running bridge closes the connection at once."""
+    """Revoke a participant's credential and grants; a running bridge disconnects it at once."""
     _settings, folder = settings_and_folder(app, state)
     enrolment.revoke(folder, participant_id)
     app.emit({"revoked": participant_id}, lambda: f"{participant_id} is revoked")
@@ -194,7 +190,7 @@ def _cell(value: object) -> str:
 
 @click.group(cls=Group)
 def policy() -> None:
-    """What a participant may do."""
+    """Show, change and test participants' rights."""
 
 
 @policy.command("show", cls=Command, examples=("bridgehead bus policy show kitchen",))
@@ -202,7 +198,7 @@ def policy() -> None:
 @state_option
 @click.pass_obj
 def show_policy(app: App, participant_id: str, state: str | None) -> None:
-    """The effective record: what was written and what it defaults to."""
+    """Show the effective record, including defaults."""
     _settings, folder = settings_and_folder(app, state)
     show_record(app, enrolment.find_record(folder, participant_id))
 
@@ -221,7 +217,7 @@ def show_policy(app: App, participant_id: str, state: str | None) -> None:
 @state_option
 @click.pass_obj
 def set_policy(app: App, participant_id: str, key: str, value: str, state: str | None) -> None:
-    """Change one key of a record; a running bridge applies it to the next message."""
+    """Set one key of a participant's record; a running bridge applies it to the next message."""
     _settings, folder = settings_and_folder(app, state)
     show_record(app, enrolment.set_key(folder, participant_id, key, value))
 
@@ -232,7 +228,7 @@ def set_policy(app: App, participant_id: str, key: str, value: str, state: str |
 @state_option
 @click.pass_obj
 def test_policy(app: App, participant_id: str, file: Path, state: str | None) -> int:
-    """What the gate would do with this message if the participant sent it. Nothing is sent."""
+    """Show how the policy would treat a message from this participant. Nothing is sent."""
     settings, folder = settings_and_folder(app, state)
     record = enrolment.find_record(folder, participant_id)
     result = try_admission(settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret())

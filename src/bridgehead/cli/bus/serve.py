@@ -33,12 +33,14 @@ MARKS = {"fine": "✓", "look": "!", "broken": "✗"}
 
 
 @click.command(cls=Command, examples=("bridgehead bus check", "bridgehead bus check --hub ws://127.0.0.1:8181/core"))
-@click.option("--hub", metavar="URL", help="The hub to look at; default the configured or the embedded one.")
-@click.option("--hub-token", metavar="TOKEN", help="Bearer token of the hub.")
-@click.option("--seconds", type=float, default=1.0, show_default=True, help="How long to listen to its traffic.")
+@click.option("--hub", metavar="URL", help="Hub URL; default: the configured or embedded hub.")
+@click.option("--hub-token", metavar="TOKEN", help="Bearer token for the hub.")
+@click.option(
+    "--seconds", type=float, default=1.0, show_default=True, help="How long to listen to traffic, in seconds."
+)
 @click.pass_obj
 def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> int:
-    """Look at a hub the way a bridge would use it and say what is wrong. Exits 1 if something is."""
+    """Check a hub as a bridge would use it. Exits 1 if there is a problem."""
     settings, _folder = settings_and_folder(app, None)
     serving = settings.serving
     options = CheckOptions(
@@ -55,14 +57,14 @@ def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> i
 
 @click.group(cls=Group)
 def link() -> None:
-    """Links to what a running bus serves."""
+    """Print links to a running bus."""
 
 
 @link.command("chat", cls=Command, examples=("bridgehead bus link chat",))
-@click.option("--state", metavar="DIR", help="State folder of the bridge.")
+@click.option("--state", metavar="DIR", help="State directory of the bridge.")
 @click.pass_obj
 def link_chat(app: App, state: str | None) -> None:
-    """Print a new link to the chat page of the bus that runs here; it opens once, within ten minutes."""
+    """Print a new one-time link to the chat page of the bus running here, valid for ten minutes."""
     _settings, folder = settings_and_folder(app, state)
     url = new_chat_link(folder)
     app.emit({"chat": url}, lambda: url)
@@ -87,28 +89,28 @@ def _findings(findings: list[Finding]) -> str:
         "bridgehead bus serve --listen 0.0.0.0:8182 --pairing",
     ),
 )
-@click.option("--listen", metavar="ADDR", help="Where participants connect; beyond loopback only with TLS.")
-@click.option("--hub-listen", metavar="ADDR", help="Where the embedded hub listens; loopback only.")
+@click.option("--listen", metavar="ADDR", help="Address for participants; TLS is required beyond loopback.")
+@click.option("--hub-listen", metavar="ADDR", help="Address of the embedded hub; loopback only.")
 @click.option(
     "--assistant",
     metavar="NAME",
     help="Who answers: openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo).",
 )
-@click.option("--pairing", is_flag=True, default=None, help="Let unknown devices ask to join.")
+@click.option("--pairing", is_flag=True, default=None, help="Allow unknown devices to request pairing.")
 @click.option(
     "--chat-grant",
     "chat_grants",
     multiple=True,
     type=click.Choice([str(Grant.NOTICES), str(Grant.APPROVE)]),
-    help="What the chat page may do; repeatable.",
+    help="Grant for the chat page; repeatable.",
 )
-@click.option("--public-url", metavar="URL", help="What join files say instead of the listening address.")
-@click.option("--state", metavar="DIR", help="State folder of this bridge.")
+@click.option("--public-url", metavar="URL", help="Public URL for join files.")
+@click.option("--state", metavar="DIR", help="State directory of this bridge.")
 @click.option(
     "--upstream",
     type=click.Path(path_type=Path),
     metavar="JOINFILE",
-    help="Ask this bridge what is not understood here.",
+    help="Forward what is not understood to this bridge.",
 )
 @click.pass_obj
 def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
@@ -124,17 +126,17 @@ def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
         "bridgehead bus bridge --sidecar --join den.join.json",
     ),
 )
-@click.option("--hub", metavar="URL", help="A hub that runs already (ws, wss or nats).")
-@click.option("--hub-token", metavar="TOKEN", help="Bearer token of that hub.")
-@click.option("--listen", metavar="ADDR", help="Where participants connect (or programs, with --sidecar).")
-@click.option("--public-url", metavar="URL", help="What join files say instead of the listening address.")
-@click.option("--state", metavar="DIR", help="State folder of this bridge.")
-@click.option("--upstream", metavar="URL", help="Another bridge to ask what is not understood here (with --join).")
-@click.option("--sidecar", is_flag=True, help="Be a loopback hub for a program that cannot authenticate itself.")
+@click.option("--hub", metavar="URL", help="URL of a running hub (ws, wss or nats).")
+@click.option("--hub-token", metavar="TOKEN", help="Bearer token for the hub.")
+@click.option("--listen", metavar="ADDR", help="Address for participants (for programs, with --sidecar).")
+@click.option("--public-url", metavar="URL", help="Public URL for join files.")
+@click.option("--state", metavar="DIR", help="State directory of this bridge.")
+@click.option("--upstream", metavar="URL", help="Forward what is not understood to this bridge (with --join).")
+@click.option("--sidecar", is_flag=True, help="Serve a loopback hub for a program that cannot authenticate.")
 @click.option("--join", type=click.Path(path_type=Path), help="Join file for --upstream or --sidecar.")
 @click.pass_obj
 def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, **flags: Any) -> int:
-    """Put a gateway in front of a hub that runs elsewhere, or lead a plain program to a bridge."""
+    """Run a gateway in front of an existing hub, or connect a plain program to a bridge."""
     if sidecar:
         if join is None:
             raise UserError("--sidecar needs --join FILE", hint="bridgehead bus participant add ID makes one")

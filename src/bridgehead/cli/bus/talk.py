@@ -40,11 +40,9 @@ WHO: Final = "bridgehead bus participant list shows who is enrolled; what is sai
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option("--hub-token", metavar="TOKEN", help="Bearer token of the hub.")(command)
-    command = click.option("--hub", metavar="URL", help="A hub; default the configured or the embedded one.")(command)
-    return click.option("--join", type=click.Path(path_type=Path), help="Take part as this participant instead.")(
-        command
-    )
+    command = click.option("--hub-token", metavar="TOKEN", help="Bearer token for the hub.")(command)
+    command = click.option("--hub", metavar="URL", help="Hub URL; default: the configured or embedded hub.")(command)
+    return click.option("--join", type=click.Path(path_type=Path), help="Connect as this participant.")(command)
 
 
 async def _reach(app: App, join: Path | None, hub: str | None, token: str | None) -> Satellite | HubClient:
@@ -74,9 +72,9 @@ def _talk(main: Coroutine[Any, Any, int]) -> int:
 @click.argument("topic", required=False)
 @click.argument("data", required=False)
 @click.option("--say", metavar="TEXT", help="Send an utterance instead, and print what is spoken.")
-@click.option("--to", metavar="ID", help="For this participant only; with --say it hears TEXT.")
+@click.option("--to", metavar="ID", help="Send to this participant only; with --say, speak TEXT to it.")
 @click.option("--lang", metavar="TAG", help="Language of the utterance.")
-@click.option("--wait", "wait_s", type=float, default=30.0, show_default=True, help="Seconds to wait for the end.")
+@click.option("--wait", "wait_s", type=float, default=30.0, show_default=True, help="Seconds to wait for a reply.")
 @_reaching
 @click.pass_obj
 def send(
@@ -124,12 +122,12 @@ def send(
     examples=('bridgehead bus announce "dinner is ready"', 'bridgehead bus announce --site kitchen "the oven is hot"'),
 )
 @click.argument("text")
-@click.option("--site", metavar="NAME", help="Only to those who stand there.")
+@click.option("--site", metavar="NAME", help="Only participants at this site.")
 @click.option("--lang", metavar="TAG", help="Language of the text.")
-@click.option("--state", metavar="DIR", help="State folder of the bridge.")
+@click.option("--state", metavar="DIR", help="State directory of the bridge.")
 @click.pass_obj
 def announce(app: App, text: str, site: str | None, lang: str | None, state: str | None) -> int:
-    """Say TEXT to everybody who is connected to the bus that runs here. Exits 2 when nobody is."""
+    """Speak TEXT to every connected participant of the bus running here. Exits 2 if there is none."""
     folder = settings_and_folder(app, state)[1]
     told = speak(folder, SpeakRequest(text, lang, site, wait_s=0), Told)
     if not told.participants:
@@ -143,10 +141,12 @@ def announce(app: App, text: str, site: str | None, lang: str | None, state: str
 @click.argument("question")
 @click.option("--lang", metavar="TAG", help="Language of the question.")
 @click.option("--wait", "wait_s", type=float, default=120.0, show_default=True, help="Seconds to wait for the answer.")
-@click.option("--state", metavar="DIR", help="State folder of the bridge.")
+@click.option("--state", metavar="DIR", help="State directory of the bridge.")
 @click.pass_obj
 def ask(app: App, participant: str, question: str, lang: str | None, wait_s: float, state: str | None) -> int:
-    """Ask one participant and print what it says next; others may answer it as a pending item. Exits 2 without one."""
+    """Ask one participant a question and print the answer; it is also a pending item that others may answer. Exits 2
+    without an answer.
+    """
     request = SpeakRequest(question, lang, participant=participant, wait_s=wait_s)
     answer = speak(settings_and_folder(app, state)[1], request, SpokenAnswer)
     if answer.text is None:
@@ -167,15 +167,15 @@ def _message(topic: str, data: bytes, to: str | None) -> Message:
 
 
 @click.command(cls=Command, examples=("bridgehead bus tail", "bridgehead bus tail --topic ovos.utterance. --data"))
-@click.option("--topic", "prefix", default="", help="Only topics that begin with this.")
-@click.option("--data", "with_data", is_flag=True, help="Show what messages carry, too.")
-@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@click.option("--topic", "prefix", default="", help="Show only topics with this prefix.")
+@click.option("--data", "with_data", is_flag=True, help="Show message data.")
+@click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
 @_reaching
 @click.pass_obj
 def tail(
     app: App, prefix: str, with_data: bool, count: int | None, join: Path | None, hub: str | None, hub_token: str | None
 ) -> int:
-    """Show messages as they pass: on a hub all of them, as a participant those for it."""
+    """Show live messages: all of them on a hub, or those for one participant with --join."""
 
     async def main() -> int:
         shown = 0
@@ -195,11 +195,11 @@ def tail(
 
 
 @click.command(cls=Command, examples=("bridgehead bus chat --join kitchen.join.json",))
-@click.option("--lang", metavar="TAG", help="Language you write in.")
+@click.option("--lang", metavar="TAG", help="Language of your messages.")
 @_reaching
 @click.pass_obj
 def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_token: str | None) -> int:
-    """Talk to the assistant line by line. `answer ID TEXT` answers a pending item; an empty line ends."""
+    """Chat with the assistant. `answer ID TEXT` answers a pending item; an empty line exits."""
 
     async def main() -> int:
         async with await _reach(app, join, hub, hub_token) as reached:

@@ -28,7 +28,7 @@ FOR_BOTH_NAMES = (
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script for SHELL; evaluate it in your shell's start-up file."""
+    """Print a completion script for SHELL; evaluate it in your shell's startup file."""
     completer = get_completion_class(shell)
     assert completer is not None
     source = completer(ctx.find_root().command, {}, "bridgehead", "_BRIDGEHEAD_COMPLETE").source()

@@ -27,7 +27,7 @@ def config() -> None:
 @config.command(
     cls=Command, examples=("bridgehead config show", "bridgehead config show --origin", "bridgehead config show --json")
 )
-@click.option("--origin", is_flag=True, help="Also where each value comes from.")
+@click.option("--origin", is_flag=True, help="Show where each value comes from.")
 @click.pass_obj
 def show(app: App, origin: bool) -> None:
     """Print every setting with its value. Flag > environment > project file > user file > default."""
@@ -51,7 +51,7 @@ def show(app: App, origin: bool) -> None:
     ),
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--list", "listing", is_flag=True, help="Show what is trusted.")
+@click.option("--list", "listing", is_flag=True, help="List trusted files.")
 @click.option("--remove", is_flag=True, help="Stop trusting FILE.")
 @click.pass_obj
 def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:

@@ -16,12 +16,12 @@ COLOR = {State.FINE: 32, State.LOOK: 33, State.BROKEN: 31}
 
 
 @click.command(cls=Command, examples=("bridgehead doctor", "bridgehead doctor --fix", "bridgehead doctor --json"))
-@click.option("--fix", is_flag=True, help="Carry out the fixes that are safe to do without asking.")
+@click.option("--fix", is_flag=True, help="Apply the fixes that are safe.")
 @click.pass_obj
 def doctor(app: App, fix: bool) -> int:
     """Check this machine: programs, AI runtimes, settings, permissions, the record.
 
-    Exits 1 if something is broken, 0 otherwise. Without --fix nothing is changed but for one event in the record.
+    Exits 1 if something is broken. Without --fix, it changes nothing except adding one event to the record.
     """
     assembly = Assembly(app.cwd, app.environ)
     checkup = check_everything(assembly)

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
         "claude mcp add bridgehead -- bridgehead mcp",
     ),
 )
-@click.option("--dir", "directory", type=click.Path(path_type=Path), help="The project; default the current one.")
-@click.option("--list-tools", is_flag=True, help="Print what agents are offered, and end.")
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path), help="Project directory; default: the current one."
+)
+@click.option("--list-tools", is_flag=True, help="List the offered tools and exit.")
 @click.pass_obj
 def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
-    """Serve agents over MCP: councils, pending items, rigs, flows. Started by the agent's host, not by hand.
+    """Serve agents over MCP: councils, pending items, rigs, flows.
 
-    `bridgehead setup claude|codex|gemini|opencode` registers it there. Speaks every protocol version from 2024-11-05
-    to 2026-07-28; stdout carries nothing but the protocol, and closing stdin stops everything that is under way.
+    The agent's host starts this; register it with `bridgehead setup claude|codex|gemini|opencode`. Supports protocol
+    versions 2024-11-05 to 2026-07-28. Closing stdin stops all work.
     """
     if list_tools:
         _list_tools(app)

@@ -33,17 +33,17 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
     ),
 )
 @click.argument("item_id", metavar="[ID]", required=False)
-@click.option("--all", "everything", is_flag=True, help="Answered and withdrawn ones too.")
-@click.option("--here", is_flag=True, help="Only of the project in this directory.")
+@click.option("--all", "everything", is_flag=True, help="Include answered and withdrawn items.")
+@click.option("--here", is_flag=True, help="Only items of the current project.")
 @click.option(
     "--kind", "kinds", multiple=True, type=click.Choice([str(kind) for kind in PendingKind]), help="Only this kind."
 )
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N.")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most N.")
 @click.pass_obj
 def pending(app: App, item_id: str | None, everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
-    """List what waits for someone: flow requests, halted runtimes, envelopes, bus approvals.
+    """List what is waiting for an answer: flow requests, halted runtimes, envelopes, bus approvals.
 
-    With an ID, the question itself: its whole text, its choices, the schema its answer has to obey.
+    With an ID, show the whole question with its choices and the schema for the answer.
     """
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     if item_id is not None:
@@ -74,18 +74,18 @@ def pending(app: App, item_id: str | None, everything: bool, here: bool, kinds: 
 )
 @click.argument("item_id", metavar="ID")
 @click.argument("text", required=False)
-@click.option("--file", "path", type=click.Path(path_type=Path), help="Take the answer from this file.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Read the answer from this file.")
 @click.option("--status", type=click.Choice([str(status) for status in AnswerStatus]), help="Default: success.")
 @click.option("--message", help="Why there is no answer (with --status error or cancelled).")
-@click.option("--by", help="Who answers; default your user name.")
+@click.option("--by", help="Name to record; default: your user name.")
 @click.pass_obj
 def answer(
     app: App, item_id: str, text: str | None, path: Path | None, status: str | None, message: str | None, by: str | None
 ) -> None:
-    """Answer what is pending, once. TEXT `-` reads standard input. Without an answer the question is shown.
+    """Answer a pending item. TEXT `-` reads standard input; without TEXT, the question is shown.
 
-    A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`. The flow that
-    waits goes on with `flow resume`; `flow watch` and `bridgehead web` see to that by themselves.
+    A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`. A waiting flow
+    continues with `flow resume`; `flow watch` and `bridgehead web` resume it for you.
     """
     chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
     _refuse_contradiction(chosen, has_text=text is not None or path is not None, has_message=message is not None)

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
         "bridgehead events --follow --json | jq .kind",
     ),
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on printing events as they are recorded.")
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N.")
-@click.option("--after", type=click.IntRange(min=0), metavar="SEQ", help="Those after this number, the oldest first.")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new events.")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most N.")
+@click.option("--after", type=click.IntRange(min=0), metavar="SEQ", help="Show events after this number, oldest first.")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Show only this kind; repeatable.")
 @click.option("--part", "parts", multiple=True, type=click.Choice([str(part) for part in Part]), help="Only this part.")
-@click.option("--run", "run_id", metavar="ID", help="Only of this run.")
-@click.option("--here", is_flag=True, help="Only of the project in this directory.")
+@click.option("--run", "run_id", metavar="ID", help="Show only this run.")
+@click.option("--here", is_flag=True, help="Only items of the current project.")
 @click.pass_obj
 def events(
     app: App,
@@ -53,9 +53,9 @@ def events(
     run_id: str | None,
     here: bool,
 ) -> None:
-    """Print what happened in all parts of the product, the newest last.
+    """Show the event log of all parts, newest last.
 
-    The record is append-only; SEQ numbers never repeat, so `--after` continues where a reader stopped.
+    The log is append-only and its numbers are never reused, so `--after` continues where a reader stopped.
     """
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     where = EventFilter(
@@ -109,16 +109,15 @@ def _short(value: object) -> str:
 
 @click.group(cls=Group)
 def record() -> None:
-    """Check, copy and export the record that all parts write to."""
+    """Check, back up and export the record that all parts write to."""
 
 
 @record.command(examples=("bridgehead record check", "bridgehead record check --json"))
 @click.pass_obj
 def check(app: App) -> int:
-    """Read the whole record and say whether it is as it was written.
+    """Verify the whole record. Exits 2 if it is damaged.
 
-    A damaged record takes no more events: every command that would write to it says so instead, until a check finds it
-    whole again. Exits 2 if it is damaged.
+    A damaged record accepts no more events: commands that would write to it fail and say so until a check passes.
     """
     from bridgehead.control_plane.stores.inspection import check as check_record
 
@@ -132,9 +131,9 @@ def check(app: App) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_obj
 def backup(app: App, file: Path) -> None:
-    """Copy the record to FILE, also while it is in use; the copy is checked and FILE never overwritten.
+    """Copy the record to FILE, even while it is in use. The copy is verified; an existing FILE is never overwritten.
 
-    To go back to a copy: end what uses the record, move it away with the files beside it (record.db-wal,
+    To restore: stop everything that uses the record, move it and the files beside it away (record.db-wal,
     record.db-shm, record.db.damaged), copy FILE to its place and run `bridgehead record check`.
     """
     from bridgehead.control_plane.stores.inspection import back_up
@@ -150,13 +149,13 @@ def backup(app: App, file: Path) -> None:
         "bridgehead record export | jq -c 'select(.table == \"events\") | .row'",
     )
 )
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to this new file, not to stdout.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to this new file instead of stdout.")
 @click.pass_obj
 def export(app: App, output: Path | None) -> int:
-    """Print every event, run and pending item, one JSON object a line, also of a damaged record.
+    """Export every event, run and pending item as JSON lines, even from a damaged record. Exits 2 if it is damaged.
 
-    A line has `table`, `row` and, where something is wrong, `damage`; what is wrong with the record itself comes first,
-    in lines without a row. Exits 2 if anything was damaged.
+    A line has `table`, `row` and, for a damaged row, `damage`. Damage to the record itself comes first, in lines
+    without a row.
     """
     from bridgehead.control_plane.stores.inspection import TABLES
     from bridgehead.control_plane.stores.inspection import export as export_rows

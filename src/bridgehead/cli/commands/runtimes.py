@@ -23,9 +23,9 @@ MARK = {True: "✓", False: "–"}
 @click.command(cls=Command, examples=("bridgehead runtimes", "bridgehead runtimes --json"))
 @click.pass_obj
 def runtimes(app: App) -> None:
-    """Say who could sit in a council here, over which connection, and what keeps the others out.
+    """List the AI runtimes, how each is connected, and why one cannot be used.
 
-    Looks at programs, logins and settings; no model is asked and nothing is spent.
+    Checks programs, logins and settings only. No model is called.
     """
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.seats import list_availability
@@ -38,7 +38,7 @@ def runtimes(app: App) -> None:
 @click.argument("name", required=False)
 @click.pass_obj
 def domains(app: App, name: str | None) -> None:
-    """List the points of view a council knows, or the expert who would take NAME."""
+    """List the domains a council knows, or show the expert for NAME."""
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.files import read_own_domains
     from bridgehead.assembly.council.journal import registry_with

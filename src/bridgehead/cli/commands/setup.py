@@ -39,9 +39,9 @@ class NotAgreed(UserError):
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--yes", "-y", is_flag=True, help="Write without asking."),
-        click.option("--dry-run", is_flag=True, help="Show the change and write nothing."),
-        click.option("--undo", is_flag=True, help="Take back what an earlier set-up wrote."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
+        click.option("--dry-run", is_flag=True, help="Show the change without writing it."),
+        click.option("--undo", is_flag=True, help="Undo an earlier setup."),
     ):
         function = option(function)
     return function
@@ -49,9 +49,9 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(cls=Group)
 def setup() -> None:
-    """Make bridgehead known to agents' hosts and to git.
+    """Register bridgehead with agent hosts and git.
 
-    Every change is shown as a diff before it is written; doing it twice changes nothing; --undo takes it back.
+    Every change is shown as a diff first. Running it twice changes nothing; --undo reverts it.
     """
 
 
@@ -61,7 +61,7 @@ def _host_command(host: str) -> click.Command:
         _set_up_host(Agreement(app, dry_run, yes), host, reach, undo=undo)
 
     function = _shared_options(click.pass_obj(run))
-    function = click.option("--project", is_flag=True, help="In this project's files, to be committed, not in yours.")(
+    function = click.option("--project", is_flag=True, help="Write to the project's files instead of your own.")(
         function
     )
     command = click.command(
@@ -95,13 +95,13 @@ for _host in HOSTS:
     type=click.Choice(("fail", "concerns")),
     default="fail",
     show_default=True,
-    help="From which verdict a push is stopped.",
+    help="Block pushes on this verdict or worse.",
 )
 @click.pass_obj
 def git_hook(app: App, undo: bool, dry_run: bool, yes: bool, level: str) -> None:
-    """Stop a push when the newest council's verdict is refused; no council is held by it.
+    """Install a pre-push hook that blocks a push when the gate refuses the newest report.
 
-    A pre-push hook that is there already is kept and run afterwards.
+    The hook starts no council. An existing pre-push hook is kept and runs afterwards.
     """
     from bridgehead.setup.git_hook import carry_out, hooks_folder, plan_hook, plan_removal
 

@@ -47,24 +47,21 @@ class ExtraMissing(UserError):
     cls=Command,
     examples=("bridgehead web", "bridgehead web --open", "bridgehead web --host 0.0.0.0 --token-file web-token"),
 )
-@click.option("--host", metavar="NAME", help="Address to listen on; beyond loopback with --token-file only.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes any free one.")
-@click.option("--open", "open_browser", is_flag=True, help="Open it in your browser; one that runs already is used.")
+@click.option("--host", metavar="NAME", help="Address to listen on; beyond loopback, --token-file is required.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 picks a free one.")
+@click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser; reuses a running server.")
 @click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Take the token from this private file instead of a random one.",
+    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the token from this private file."
 )
 @click.option("--no-auto", is_flag=True, help="Do not resume flows when their answers have arrived.")
 @click.pass_obj
 def web(
     app: App, host: str | None, port: int | None, open_browser: bool, token_file: Path | None, no_auto: bool
 ) -> int:
-    """Serve the dashboard: what waits for you, councils, threads, flows, the bus, every event.
+    """Serve the dashboard: pending items, councils, threads, flows, the bus and the event log.
 
-    Prints the link that lets a browser in, and serves until Ctrl-C. Whoever has the link is let in. Flows of yours that
-    are paused go on when their answers have arrived.
+    Prints a link and serves until Ctrl-C. Anyone with the link has access. Your paused flows resume when their
+    answers arrive.
     """
     assembly = Assembly(app.cwd, app.environ, warn=app.warn)
     if open_browser and (running := running_dashboard(assembly.places)) is not None:

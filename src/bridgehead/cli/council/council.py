@@ -52,10 +52,10 @@ EXAMPLES = {
 
 @click.group(cls=Group)
 def council() -> None:
-    """Let several agents look at the same thing, argue, and end in one report.
+    """Review, audit or plan with several AI agents that debate and end in one report.
 
-    A report is written whatever its verdict and the command exits 0; --gate makes the verdict an exit code. Without
-    any agent installed the static seat (ruff, ast-grep, oxlint and others) still reports, and says that it is alone.
+    Any verdict exits 0 unless --gate is given. Without an AI agent installed, the static seat (ruff, ast-grep, oxlint
+    and others) reports alone and says so.
     """
 
 
@@ -118,7 +118,7 @@ def _verb_command(verb: str) -> click.Command:
             "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
         )(function)
         function = click.option(
-            "--preset", type=click.Choice(("default", "security-elevated")), help="How much the doubter weighs."
+            "--preset", type=click.Choice(("default", "security-elevated")), help="How much weight the sceptic has."
         )(function)
     metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
     function = click.argument("scope", nargs=-1, metavar=metavar)(function)
@@ -142,8 +142,8 @@ for _command in (show, list_, gate, dismiss, baseline):
     )
 )
 @click.argument("review_id", required=False)
-@click.option("--retry", multiple=True, metavar="BRIDGE", help="Seat this one again; repeatable.")
-@click.option("--close", is_flag=True, help="Wait for nobody any longer.")
+@click.option("--retry", multiple=True, metavar="BRIDGE", help="Ask this runtime again; repeatable.")
+@click.option("--close", is_flag=True, help="Stop waiting and write the report.")
 @gate_option
 @sarif_option
 @watch_option
@@ -157,9 +157,9 @@ def resume(
     sarif: Path | None,
     watch: bool,
 ) -> int:
-    """Go on with a council: fold in answers that came, seat someone again, or stop waiting.
+    """Resume a council: add answers that have arrived, ask a runtime again, or stop waiting.
 
-    Without REVIEW_ID the newest open one. A finished call is never made again.
+    REVIEW_ID defaults to the newest open council. Completed calls are never repeated.
     """
     from bridgehead.council.reporting.gate import Gate
 
@@ -172,7 +172,7 @@ def resume(
 @council.command(examples=('bridgehead council challenge MMC001 "the id is checked in middleware.py, is it not?"',))
 @click.argument("finding")
 @click.argument("question")
-@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it is from; default the newest.")
+@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it comes from; default: the newest.")
 @gate_option
 @sarif_option
 @watch_option
@@ -180,9 +180,9 @@ def resume(
 def challenge(
     app: App, finding: str, question: str, review_id: str | None, gate: str | None, sarif: Path | None, watch: bool
 ) -> int:
-    """Put one more question about FINDING to the seat that reported it and to the others.
+    """Ask the seat that reported FINDING, and the others, one more question about it.
 
-    What they answer may lower, dispute or withdraw it, never raise it; the new report supersedes the old one.
+    The answers may lower, dispute or withdraw the finding, never raise it. The new report replaces the old one.
     """
     from bridgehead.council.reporting.gate import Gate
 

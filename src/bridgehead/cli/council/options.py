@@ -23,11 +23,9 @@ GATES = ("fail", "concerns")
 _REQUIREMENT = "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|MAY}, in YAML or JSON"
 
 gate_option = click.option(
-    "--gate", type=click.Choice(GATES), help="Exit 3 from this verdict on; without it a verdict is data."
+    "--gate", type=click.Choice(GATES), help="Exit 3 on this verdict or worse; by default any verdict exits 0."
 )
-watch_option = click.option(
-    "--watch", is_flag=True, help="Print events as NDJSON while it runs, the report as the last line."
-)
+watch_option = click.option("--watch", is_flag=True, help="Print events as NDJSON; the report is the last line.")
 
 
 def _place_for_sarif(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -44,48 +42,46 @@ sarif_option = click.option(
 )
 
 _OPTIONS = (
-    click.option("--diff", "diff_base", metavar="BASE", help="What changed since BASE, working tree included."),
-    click.option("--staged", is_flag=True, help="What is staged."),
-    click.option("--range", "commit_range", metavar="A..B", help="The commits of a range."),
-    click.option("--patch", metavar="FILE", help="A patch; `-` reads standard input."),
-    click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in your words."),
-    click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for all seats."),
-    click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="Only this point of view; repeatable."),
-    click.option("--add-domain", "add_domains", multiple=True, metavar="D", help="One more than the code calls for."),
+    click.option("--diff", "diff_base", metavar="BASE", help="Changes since BASE, including uncommitted ones."),
+    click.option("--staged", is_flag=True, help="Staged changes only."),
+    click.option("--range", "commit_range", metavar="A..B", help="The commits in a range."),
+    click.option("--patch", metavar="FILE", help="A patch file; - reads standard input."),
+    click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in plain words."),
+    click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for each seat."),
+    click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="Use only this domain; repeatable."),
+    click.option("--add-domain", "add_domains", multiple=True, metavar="D", help="Add a domain; repeatable."),
     click.option("--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thoroughly."),
     click.option(
-        "--context-policy", type=click.Choice([str(one) for one in ContextPolicy]), help="How much seats are told."
+        "--context-policy", type=click.Choice([str(one) for one in ContextPolicy]), help="Context given to seats."
     ),
-    click.option("--requirements", type=click.Path(path_type=Path), help="An audit's requirements: JSON or YAML list."),
-    click.option("--runtime", "-r", "runtimes", multiple=True, metavar="NAME", help="Seat this one; repeatable."),
+    click.option("--requirements", type=click.Path(path_type=Path), help="Requirements, as a JSON or YAML list."),
+    click.option("--runtime", "-r", "runtimes", multiple=True, metavar="NAME", help="Use this runtime; repeatable."),
     click.option(
         "--host-seat",
         is_flag=False,
         flag_value="",
         default=None,
         metavar="[BRIDGE]",
-        help="The agent that runs this command answers for BRIDGE; exits 42 for its prompts.",
+        help="The calling agent answers for this runtime; exits 42 with its prompts.",
     ),
-    click.option("--fallback", is_flag=True, help="claude alone, with the council's second look."),
-    click.option("--seed-findings", type=click.Path(path_type=Path), help="Findings you have already (JSON)."),
-    click.option("--id", "review_id", metavar="ID", help="Name the council instead of drawing a name."),
-    click.option("--non-interactive", is_flag=True, help="Ask nothing."),
-    click.option("--reconfigure", is_flag=True, help="Look for runtimes and models again."),
+    click.option("--fallback", is_flag=True, help="Use Claude alone, with a second pass over its own findings."),
+    click.option("--seed-findings", type=click.Path(path_type=Path), help="Start from these findings (JSON)."),
+    click.option("--id", "review_id", metavar="ID", help="Use this ID instead of a generated one."),
+    click.option("--non-interactive", is_flag=True, help="Never prompt."),
+    click.option("--reconfigure", is_flag=True, help="Detect runtimes and models again."),
     click.option("--write-settings", is_flag=True, help="Write .bridge-settings.json."),
-    click.option("--dry-run", is_flag=True, help="List every call that would be made, and make none."),
-    click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Stop before call N+1."),
-    click.option(
-        "--max-cost", "max_cost_usd", type=click.FloatRange(min=0), metavar="USD", help="Stop when this is spent."
-    ),
+    click.option("--dry-run", is_flag=True, help="Show the calls that would be made, without making them."),
+    click.option("--max-calls", type=click.IntRange(min=0), metavar="N", help="Make at most N model calls."),
+    click.option("--max-cost", "max_cost_usd", type=click.FloatRange(min=0), metavar="USD", help="Stop at this cost."),
     gate_option,
-    click.option("--allow-new-dismissals", is_flag=True, help="Let a change's own dismissals pass its gate."),
-    click.option("--whole-files", is_flag=True, help="Count findings on lines that the change did not touch, too."),
+    click.option("--allow-new-dismissals", is_flag=True, help="Apply dismissals added by the change."),
+    click.option("--whole-files", is_flag=True, help="Also count findings on lines the change did not touch."),
     click.option(
         "--timeout",
         "timeout_seconds",
         type=click.IntRange(min=1),
         metavar="SECONDS",
-        help="Give no call up before it was silent this long; default council.timeout (120).",
+        help="Give up on a call after this many silent seconds; default: council.timeout (120).",
     ),
     sarif_option,
     watch_option,

@@ -34,10 +34,10 @@ WIDTH_WITH_REPORTS = 120
 )
 @click.argument("review_id", required=False)
 @click.argument("finding", required=False)
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Which form.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
 @click.pass_obj
 def show(app: App, review_id: str | None, finding: str | None, form: str) -> None:
-    """Show a report, by default the newest of this project, or one FINDING of it with the argument about it."""
+    """Show a report (default: the newest of this project), or one FINDING with its debate."""
     stored = _reports(app).find(review_id)
     if finding is not None:
         from bridgehead.council.reporting.render.text import Screen, render_finding
@@ -54,11 +54,11 @@ def show(app: App, review_id: str | None, finding: str | None, form: str) -> Non
 
 
 @click.command("list", cls=Command, examples=("bridgehead council list", "bridgehead council list --json --limit 5"))
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The newest N.")
-@click.option("--everywhere", is_flag=True, help="Of all projects.")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most N.")
+@click.option("--everywhere", is_flag=True, help="Include all projects.")
 @click.pass_obj
 def list_(app: App, limit: int, everywhere: bool) -> None:
-    """List the councils of this project, the newest first."""
+    """List the councils of this project, newest first."""
     from bridgehead.assembly.council.views import list_councils
     from bridgehead.host.clock import SystemClock
 
@@ -71,13 +71,11 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
 @click.command(cls=Command, examples=("bridgehead council gate", "bridgehead council gate k3v9qa --level concerns"))
 @click.argument("review_id", required=False)
 @click.option(
-    "--level", type=click.Choice(("fail", "concerns")), default="fail", show_default=True, help="From which verdict."
+    "--level", type=click.Choice(("fail", "concerns")), default="fail", show_default=True, help="Verdict to refuse."
 )
-@click.option(
-    "--commit", metavar="REV", help="The commit that wants to pass; default what you have now, staged or not."
-)
-@click.option("--require-seats", type=click.IntRange(min=0), default=0, help="How many seats must have completed.")
-@click.option("--require-runtime", multiple=True, metavar="NAME", help="Who must have completed; repeatable.")
+@click.option("--commit", metavar="REV", help="The commit to judge; default: the working tree.")
+@click.option("--require-seats", type=click.IntRange(min=0), default=0, help="Completed seats required.")
+@click.option("--require-runtime", multiple=True, metavar="NAME", help="Runtime that must complete; repeatable.")
 @click.pass_obj
 def gate(
     app: App,
@@ -87,11 +85,10 @@ def gate(
     require_seats: int,
     require_runtime: tuple[str, ...],
 ) -> int:
-    """Exit 3 when a report is refused, 0 when it may pass, 1 without a verdict.
+    """Check a report: exits 0 if it passes, 3 if it is refused, 1 if it has no verdict.
 
-    It is refused for its verdict, and when it is not about what wants to pass: another state of the files, less than
-    the change (since the upstream), stopped before its end, changed after it was written, or without the seats you
-    require.
+    A report is refused for its verdict, and if it covers other files or another commit, covers less than the change
+    since upstream, was interrupted, was edited, or lacks the required seats.
     """
     from bridgehead.council.reporting.gate import Gate, GateDemands
     from bridgehead.exit_codes import ExitCode
@@ -117,11 +114,11 @@ def gate(
     ),
 )
 @click.argument("finding_id")
-@click.option("--reason", required=True, help="Why the project lives with it; it is committed.")
-@click.option("--until", metavar="DATE", help="Last day on which it counts (YYYY-MM-DD).")
-@click.option("--paths", multiple=True, metavar="GLOB", help="Where it counts; default the finding's file.")
+@click.option("--reason", required=True, help="Why the finding is accepted; committed with it.")
+@click.option("--until", metavar="DATE", help="Expires after this day (YYYY-MM-DD).")
+@click.option("--paths", multiple=True, metavar="GLOB", help="Paths it applies to; default: the finding's file.")
 @click.option("--accept-critical", is_flag=True, help="Needed for a CRITICAL finding.")
-@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it is from; default the newest.")
+@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it comes from; default: the newest.")
 @click.pass_obj
 def dismiss(
     app: App,
@@ -132,9 +129,9 @@ def dismiss(
     accept_critical: bool,
     review_id: str | None,
 ) -> None:
-    """Live with a finding: appends to .bridgehead/dismissals.toml, which is meant to be committed.
+    """Dismiss a finding by adding it to .bridgehead/dismissals.toml, which you commit.
 
-    One entry silences one finding, and only while the code it speaks of is unchanged.
+    An entry silences one finding, and only as long as the code it cites is unchanged.
     """
     from bridgehead.assembly.council.reports import DismissRequest
 
@@ -154,14 +151,15 @@ def dismiss(
     ),
 )
 @click.argument("review_id", required=False)
-@click.option("--reason", help="Why they are accepted; default the date.")
-@click.option("--accept-critical", is_flag=True, help="CRITICAL findings too.")
+@click.option("--reason", help="Why they are accepted; default: today's date.")
+@click.option("--accept-critical", is_flag=True, help="Include CRITICAL findings.")
 @click.pass_obj
 def baseline(app: App, review_id: str | None, reason: str | None, accept_critical: bool) -> None:
-    """Accept today's findings, so that only new ones speak: writes .bridgehead/baseline.toml, to be committed.
+    """Accept the current findings so that only new ones are reported; writes .bridgehead/baseline.toml for you to
+    commit.
 
-    A finding stays accepted while it cites accepted code only; moved lines change nothing. Run again, the command lets
-    go of code that is gone.
+    A finding stays accepted as long as the code it cites is unchanged, even if it moves. Run it again to drop entries
+    whose code is gone.
     """
     done = _reports(app).accept(review_id, reason, accept_critical=accept_critical)
     left = f"; left out, CRITICAL: {', '.join(done.left_out)}" if done.left_out else ""

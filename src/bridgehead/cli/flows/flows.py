@@ -41,7 +41,7 @@ from bridgehead.flows.words import RESPONSE_FILE, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
 
 directory_option = click.option(
-    "--dir", "root", type=click.Path(path_type=Path), default=None, help="The flow's root; default: here."
+    "--dir", "root", type=click.Path(path_type=Path), default=None, help="Flow directory; default: here."
 )
 
 roots_option = click.option(
@@ -49,13 +49,13 @@ roots_option = click.option(
     "roots",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     multiple=True,
-    help="Only this root; repeatable. Default: wherever the record knows a paused flow.",
+    help="Check only this directory; repeatable. Default: every directory with a recorded paused run.",
 )
 
 
 @click.group(cls=Group)
 def flow() -> None:
-    """Programs that pause for an agent and go on when it has answered.
+    """Run programs that pause for an agent and resume with its answer.
 
     A paused flow exits 42, prints one BRIDGEHEAD-PAUSE line and leaves its question in .agent-request.json.
     """
@@ -95,10 +95,10 @@ def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., An
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
-    """Start the flow NAME, or go on with it where it is paused.
+    """Start the flow NAME, or resume it if it is paused.
 
-    NAME is built in, an entry point of the group bridgehead.flows, or file.py:function. Its own options are the
-    parameters of its function; `flow run NAME --help` lists them.
+    NAME is a built-in flow, an entry point in the group bridgehead.flows, or file.py:function. Its options are the
+    function's parameters; `flow run NAME --help` lists them.
     """
     return run_resume.run(app, name, _line(app, flags, words))
 
@@ -112,7 +112,7 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any) -> int:
-    """Go on with the flow that is paused here."""
+    """Resume the flow paused in this directory."""
     return run_resume.resume(app, flow_id, _line(app, flags, words))
 
 
@@ -121,12 +121,12 @@ def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: An
     examples=("bridgehead flow retry 4f2a", "bridgehead flow retry 4f2a --from build"),
 )
 @click.argument("flow_id", metavar="ID")
-@click.option("--from", "from_step", metavar="STEP", help="Do this recorded step and all after it again.")
+@click.option("--from", "from_step", metavar="STEP", help="Repeat this recorded step and everything after it.")
 @common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def retry(app: App, /, flow_id: str, from_step: str | None, words: tuple[str, ...], **flags: Any) -> int:
-    """Go on with a flow that failed. What it has recorded stays; what failed is done again."""
+    """Retry a failed flow. Recorded results are kept; the failed step runs again."""
     from bridgehead.flows.operations.retry import retry as retry_run
 
     return run_resume.go_on(app, retry_run, flow_id, from_step, _line(app, flags, words))
@@ -134,12 +134,12 @@ def retry(app: App, /, flow_id: str, from_step: str | None, words: tuple[str, ..
 
 @flow.command(context_settings={"ignore_unknown_options": True}, examples=("bridgehead flow fork 4f2a --from build",))
 @click.argument("flow_id", metavar="ID")
-@click.option("--from", "from_step", metavar="STEP", required=True, help="The recorded step to begin at.")
+@click.option("--from", "from_step", metavar="STEP", required=True, help="The recorded step to start from.")
 @common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **flags: Any) -> int:
-    """Begin a second run with the settings of a flow and what it had recorded before STEP."""
+    """Start a second run from STEP of an existing one, with its settings and earlier results."""
     from bridgehead.flows.operations.retry import fork as fork_run
 
     return run_resume.go_on(app, fork_run, flow_id, from_step, _line(app, flags, words))
@@ -153,16 +153,16 @@ def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **fl
     )
 )
 @directory_option
-@click.option("--request-id", help="Which request; default: the one in the request file.")
+@click.option("--request-id", help="The request to answer; default: the one in the request file.")
 @click.option("--status", type=click.Choice([s.value for s in RequestStatus]), default=RequestStatus.SUCCESS.value)
-@click.option("--response-file", "path", help="Take the answer from this file; - is standard input.")
+@click.option("--response-file", "path", help="Read the answer from this file; - is standard input.")
 @click.option("--response", "text", help="The answer itself.")
 @click.option("--error-type", type=click.Choice([e.value for e in ErrorType]), help="Why it failed.")
 @click.option("--message", help="Why it failed, in words.")
 @click.option("--model", help="The model that answered.")
 @click.option("--tokens", type=int, help="Tokens it used.")
-@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is.")
-@click.option("--duration", "duration_seconds", type=click.FloatRange(0), help="Seconds it took.")
+@click.option("--confidence", type=click.FloatRange(0, 1), help="Its confidence.")
+@click.option("--duration", "duration_seconds", type=click.FloatRange(0), help="How long it took, in seconds.")
 @click.pass_obj
 def respond(
     app: App,
@@ -174,7 +174,7 @@ def respond(
     text: str | None,
     **details: Any,
 ) -> None:
-    """Answer a paused flow's request, once. Nothing is resumed by it."""
+    """Answer a paused flow's request. This does not resume the flow."""
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         answer = _answer_text(app, path, text, inputs.size_limits[RESPONSE_FILE])
         reply = Reply(RequestStatus(status), answer, **details)
@@ -188,10 +188,10 @@ def respond(
 @click.option(
     "--page", type=click.IntRange(1), help=f"This page of its steps, {STEPS_PER_PAGE} each; default: the last."
 )
-@click.option("--all", "everything", is_flag=True, help="Every step, however many.")
+@click.option("--all", "everything", is_flag=True, help="Show every step.")
 @click.pass_obj
 def status(app: App, flow_id: str | None, root: Path | None, page: int | None, everything: bool) -> None:
-    """Where a flow stands, and what it waits for; the newest one without an ID."""
+    """Show a flow's state and what it is waiting for; ID defaults to the newest."""
     found = status_of(StatusRequest(root or app.cwd, flow_id))
     steps = StepPage.of(found.steps, page, everything=everything)
     app.emit(status_document(found, steps), lambda: status_text(found, steps, SystemClock().now(), app.width))
@@ -204,7 +204,7 @@ def status(app: App, flow_id: str | None, root: Path | None, page: int | None, e
 @roots_option
 @click.pass_obj
 def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
-    """Whether every paused run of the flow NAME goes on with the code as it is now. Nothing is run by it."""
+    """Check whether every paused run of NAME can resume with the current code. Nothing is run."""
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.views import paused_projects
     from bridgehead.flows.discovery import find_flow
@@ -223,15 +223,15 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
 @flow.command(examples=("bridgehead flow prune --days 30", "bridgehead flow prune --days 90 --failed --dry-run"))
 @directory_option
 @click.option(
-    "--days", type=float, help="Forget what ended longer ago than this; default: the setting flows.keep_days."
+    "--days", type=float, help="Delete runs that ended more than this many days ago; default: flows.keep_days."
 )
-@click.option("--failed", is_flag=True, help="Failed flows too; they cannot be retried any more then.")
-@click.option("--dry-run", is_flag=True, help="Only say which.")
+@click.option("--failed", is_flag=True, help="Delete failed runs too; they can no longer be retried.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted.")
 @click.pass_obj
 def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run: bool) -> None:
-    """Forget flows of this root that ended long ago. A paused one is never forgotten.
+    """Delete old completed and cancelled runs of this directory. Paused runs are never deleted.
 
-    A run started with --id is forgotten with its id: the same id starts a new run afterwards.
+    A deleted run's --id is free again: using it starts a new run.
     """
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.recording import keep_days
@@ -248,10 +248,10 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
 
 @flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
 @directory_option
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="The newest N.")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most N.")
 @click.pass_obj
 def list_(app: App, root: Path | None, limit: int) -> None:
-    """The flows of this root, newest first."""
+    """List the flows of this directory, newest first."""
     listed = list_runs(ListRequest(root or app.cwd, limit))
     app.emit(list_document(listed), lambda: list_text(listed, SystemClock().now(), app.width))
 
@@ -261,7 +261,7 @@ def list_(app: App, root: Path | None, limit: int) -> None:
 @directory_option
 @click.pass_obj
 def cancel(app: App, flow_id: str, root: Path | None) -> None:
-    """Give a paused flow up; its files are kept in post-mortem/."""
+    """Cancel a paused flow; its files are moved to post-mortem/."""
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         done = cancel_run(CancelRequest(root or app.cwd, flow_id), inputs)
     document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
@@ -276,8 +276,8 @@ def cancel(app: App, flow_id: str, root: Path | None) -> None:
     ),
 )
 @directory_option
-@click.option("--handler", help="Who answers: cmd:WORDS, pending, runtime:NAME or rig:ID.")
-@click.option("--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Runs of CMD at most.")
+@click.option("--handler", help="Who answers: cmd:COMMAND, pending, runtime:NAME or rig:ID.")
+@click.option("--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Maximum runs of CMD.")
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
@@ -290,10 +290,9 @@ def cancel(app: App, flow_id: str, root: Path | None) -> None:
 def drive(
     app: App, root: Path | None, handler: str | None, max_iterations: int, concurrency: int, command: tuple[str, ...]
 ) -> int:
-    """Run CMD; whenever it exits 42, have its request answered and run it again with --resume.
+    """Run CMD; each time it exits 42, get its request answered and run it again with --resume.
 
-    The handler is the one named here, else the setting flows.handler, else `pending`: it waits for
-    `bridgehead answer`.
+    The handler is --handler, else the setting flows.handler, else `pending`, which waits for `bridgehead answer`.
     """
     from bridgehead.flows.operations.drive import DriveRequest
     from bridgehead.flows.operations.drive import drive as drive_command
@@ -314,14 +313,14 @@ def drive(
 
 @flow.command(examples=("bridgehead flow watch", "bridgehead flow watch --dir ../service --once"))
 @roots_option
-@click.option("--once", is_flag=True, help="Look once, wait for what was resumed, and end.")
-@click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Flows resumed at once.")
+@click.option("--once", is_flag=True, help="Check once, wait for resumed flows, then exit.")
+@click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Concurrent resumes.")
 @click.pass_obj
 def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> None:
-    """Resume paused flows when their answers have arrived, each in a process of its own, until Ctrl-C.
+    """Resume paused flows as their answers arrive, each in its own process, until Ctrl-C.
 
-    A flow that does not get on is tried again after half a minute, then after longer and longer. Ctrl-C stops what was
-    resumed; `flow resume` goes on with it. `bridgehead web` does the same while it runs, unless --no-auto.
+    A flow that makes no progress is retried after 30 seconds, then at growing intervals. Ctrl-C stops resumed flows;
+    `flow resume` continues them. `bridgehead web` does the same unless --no-auto is given.
     """
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.handlers import WATCH_SECONDS, watching

@@ -59,7 +59,7 @@ def explain(app: App, name: str) -> int:
 
 
 def resume(app: App, flow_id: str | None, line: CommandLine) -> int:
-    """Go on with the flow that is paused here."""
+    """Resume the flow paused in this directory."""
     if line.flags.get("fresh"):
         raise UserError("--fresh starts a flow over: bridgehead flow run NAME --fresh")
     with run_inputs(app, line.root) as inputs, _flow_codes():

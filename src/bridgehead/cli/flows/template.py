@@ -18,7 +18,7 @@ package_argument = click.argument("package", type=click.Path(path_type=Path))
 
 @click.group(cls=Group)
 def template() -> None:
-    """Projects made from templates. `bridgehead flow run template-create` makes a package of a project."""
+    """Create projects from template packages. `bridgehead flow run template-create` makes a package from a project."""
 
 
 @template.command(
@@ -31,12 +31,12 @@ def template() -> None:
 @package_argument
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--name", required=True, help='What the project is called: "Acme Shop".')
-@click.option("--entity", default="", help="What it is about, in the singular: Order, Order Line.")
-@click.option("--author", default="", help="Who writes it; default: as in the package.")
-@click.option("--feature", is_flag=True, help="Add only the files about the entity to a project that exists.")
+@click.option("--entity", default="", help='Main entity in the singular, such as Order or "Order Line".')
+@click.option("--author", default="", help="Author; default: as in the package.")
+@click.option("--feature", is_flag=True, help="Add only the entity's files to an existing project.")
 @click.pass_obj
 def new(app: App, /, package: Path, directory: Path, **names: Any) -> int:
-    """Make a project, or one feature of it, from PACKAGE in DIRECTORY. No file is ever overwritten."""
+    """Create a project, or one feature of it, from PACKAGE in DIRECTORY. Existing files are never overwritten."""
     made = packages.make(packages.open_package(package), directory, **names)
     for path in made.missing:
         app.warn(f"the new files refer to {path} of the original, which the package does not have")
@@ -49,7 +49,7 @@ def new(app: App, /, package: Path, directory: Path, **names: Any) -> int:
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".")
 @click.pass_obj
 def list_(app: App, /, directory: Path) -> int:
-    """The packages in DIRECTORY and directly below it."""
+    """List the packages in DIRECTORY and one level below it."""
     found = [_summary(package) for package in packages.packages_below(directory)]
     rows = [(f["name"], f["language"], str(len(f["files"])), f["about"] or "-", f["path"]) for f in found]
     app.emit(
@@ -62,7 +62,7 @@ def list_(app: App, /, directory: Path) -> int:
 @package_argument
 @click.pass_obj
 def show(app: App, /, package: Path) -> int:
-    """What PACKAGE makes: its files by the path they get, and the names it leaves open."""
+    """Show the files PACKAGE creates and the names it asks for."""
     opened = packages.open_package(package)
     summary = {**_summary(opened), "placeholders": sorted(opened.manifest.placeholders)}
 
@@ -79,10 +79,10 @@ def show(app: App, /, package: Path) -> int:
     "check", examples=("bridgehead template check ./shop-template", "bridgehead template check ./shop-template --build")
 )
 @package_argument
-@click.option("--build", is_flag=True, help="Also run its build and tests in a scratch folder: runs its code.")
+@click.option("--build", is_flag=True, help="Also build and test it in a scratch directory; this runs its code.")
 @click.pass_obj
 def check(app: App, /, package: Path, build: bool) -> int:
-    """Fill PACKAGE in under two other names and see whether every file parses and finds the files it refers to."""
+    """Fill in PACKAGE under two different names and check that every file parses and every reference resolves."""
     opened = packages.open_package(package)
     proof = packages.check(opened)
     built = packages.build(opened) if build else []

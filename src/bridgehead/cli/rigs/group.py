@@ -37,5 +37,5 @@ class _Rig(click.Group):
 rig = _Rig(
     "rig",
     commands={name: _Described(name) for name in COMMANDS},
-    help="Messages between agents on different machines, with git as the queue.",
+    help="Exchange signed messages between agents on different machines, over git.",
 )

@@ -27,16 +27,16 @@ class Flag:
 
 FLAGS: Final = (
     Flag("--dir", "root", "The flow's root directory; default: the current one.", Path),
-    Flag("--resume", "resume", "Go on with the run that is paused here."),
-    Flag("--fresh", "fresh", "Give up the run that is paused here and start over."),
-    Flag("--id", "key", "Start once under this KEY: join its run, or give its result.", str),
-    Flag("--wait", "wait_seconds", "Wait SECONDS for the answer before pausing.", float),
-    Flag("--max-retries", "max_retries", "Times a failed request is made again; default 2.", int),
-    Flag("--heuristics-only", "heuristics_only", "Ask no agent: take every fallback at once."),
-    Flag("--on-missing-agent", "on_missing_agent", "What to do without the agent.", str, ("stop", "fallback")),
-    Flag("--force-version", "force_version", "Go on although the flow's version has changed."),
-    Flag("--accept-foreign-owner", "accept_foreign_owner", "Take an answer written by another account."),
-    Flag("--tolerant", "tolerant", "Forgive unknown keys and unserialised JSON in an answer."),
+    Flag("--resume", "resume", "Resume the run paused in this directory."),
+    Flag("--fresh", "fresh", "Cancel the run paused in this directory and start over."),
+    Flag("--id", "key", "Idempotency key: join the run with this key, or return its result.", str),
+    Flag("--wait", "wait_seconds", "Wait this many seconds for the answer before pausing.", float),
+    Flag("--max-retries", "max_retries", "Retries for a failed request; default: 2.", int),
+    Flag("--heuristics-only", "heuristics_only", "Ask no agent and use the fallbacks."),
+    Flag("--on-missing-agent", "on_missing_agent", "What to do when the agent is missing.", str, ("stop", "fallback")),
+    Flag("--force-version", "force_version", "Continue although the flow's version has changed."),
+    Flag("--accept-foreign-owner", "accept_foreign_owner", "Accept an answer file owned by another user."),
+    Flag("--tolerant", "tolerant", "Accept unknown keys and unserialised JSON in an answer."),
 )
 _BY_NAME: Final = {flag.name: flag for flag in FLAGS}
 

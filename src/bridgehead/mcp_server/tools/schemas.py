@@ -41,7 +41,7 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     ] = None
     staged: Annotated[bool, Meta(description="Instead of paths: what is staged.")] = False
     commit_range: Annotated[Name | None, Meta(description="Instead of paths: a range A..B of commits.")] = None
-    task: Annotated[str, Meta(max_length=100_000, description="What to look for, in your words.")] = ""
+    task: Annotated[str, Meta(max_length=100_000, description="What to look for, in plain words.")] = ""
     domains: Annotated[
         Names,
         Meta(description="Only these points of view, such as security or testing; default: what the code calls for."),

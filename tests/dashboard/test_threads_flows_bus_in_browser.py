@@ -152,7 +152,7 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
     page.locator("#message-rows tr").nth(38).wait_for()
     assert page.evaluate("window.kept.isConnected"), "rows that were there stay, and with them the place one reads"
 
-    page.get_by_role("link", name="Stand still").click()
+    page.get_by_role("link", name="Pause").click()
     page.get_by_role("link", name="Show what message 1 carries").click()
     page.locator("#payload", has_text="lamp 0").wait_for()
     page.get_by_label("Topic begins with").fill("ovos.utterance.speak")

@@ -75,8 +75,8 @@ def test_participants_are_shown_with_state_site_and_figures(served: BusAndPages)
     shown = served.page()
 
     table = shown.split('id="participants"')[1].split("</table>")[0]
-    found = re.findall(r">(kitchen|garage)</a>.*?>(connected|away)</span></td>\s*<td>(.*?)</td>", table, re.S)
-    assert found == [("kitchen", "connected", "downstairs"), ("garage", "away", "–")]
+    found = re.findall(r">(kitchen|garage)</a>.*?>(connected|offline)</span></td>\s*<td>(.*?)</td>", table, re.S)
+    assert found == [("kitchen", "connected", "downstairs"), ("garage", "offline", "–")]
     assert shown.count('<figure class="plot">') == 2 and "hub connected" in shown
     assert re.search(r"<td>in</td>.*?delivered.*?<td class=\"figure\">2</td>", shown, re.S)
 
@@ -119,7 +119,7 @@ def test_a_tail_that_stands_still_is_not_fetched_again(served: BusAndPages) -> N
     still = served.page("/bus?until=2").split('id="messages"')[1].split(">")[0]
 
     assert "data-poll" in going and "data-poll" not in still
-    assert "Go on" in served.page("/bus?until=2&topic=x")
+    assert "Resume" in served.page("/bus?until=2&topic=x")
 
 
 @pytest.mark.parametrize("query", ["message=abc", "message=-1", f"until={'9' * 40}", "message=٣", "topic=%00"])

@@ -222,7 +222,7 @@ def test_a_finding_is_dismissed_with_a_reason_and_the_page_knows(web: OpenDashbo
     kept = tomllib.loads((web.project / ".bridgehead" / "dismissals.toml").read_text())
     assert [entry["reason"] for entry in next(iter(kept.values()))] == ["pooled elsewhere"]
     text = page(web, "/councils/paafrm")
-    assert "Dismissed since this report was written" in text
+    assert "Dismissed after this report was written" in text
 
 
 def test_a_council_whose_report_is_gone_still_shows_what_the_record_knows(web: OpenDashboard) -> None:
@@ -311,7 +311,7 @@ def test_a_filter_that_makes_no_sense_is_refused_in_words(web: OpenDashboard, qu
 
 
 def test_health_looks_in_the_background_and_shows_the_doctor_s_checks(web: OpenDashboard) -> None:
-    assert "The result appears here" in page(web, "/health")
+    assert "The result will appear here" in page(web, "/health")
 
     web.dashboard.context.doctor_cache.wait()
 

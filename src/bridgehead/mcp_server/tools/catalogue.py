@@ -47,9 +47,10 @@ TOOLS: Final = (
     Tool(
         "council",
         "Hold a council",
-        "Let several AI agents review files or a change, argue, and end in one report with a verdict. Takes minutes; "
-        "progress is reported per seat. You may hold a seat yourself: the result is then `input_required` with your "
-        "prompts; answer each one and call again with `resume` and `answers` until it is `reported`.",
+        "Code review, audit, plan, research or a second opinion by several AI agents: they look for bugs and "
+        "security vulnerabilities in files or a change, debate and end in one report with a consensus verdict. Takes "
+        "minutes. You may hold a seat yourself: the result is then `input_required` with your prompts; answer each one "
+        "and call again with `resume` and `answers` until it is `reported`.",
         schemas.CouncilArguments,
         schemas.CouncilResult,
         "council:hold",
@@ -58,7 +59,7 @@ TOOLS: Final = (
     Tool(
         "council_status",
         "Councils and their reports",
-        "List this project's councils, or show one: its report with all findings, or whom it waits for.",
+        "List this project's councils (reviews, audits), or show one: the report with all findings, or its progress.",
         schemas.CouncilStatusArguments,
         schemas.CouncilStatusResult,
         "council:status",
@@ -66,9 +67,9 @@ TOOLS: Final = (
     ),
     Tool(
         "pending",
-        "What waits for someone",
-        "List what waits for an answer: requests of flows and councils, envelopes from other rigs, halted runtimes. "
-        "With `id`: one item with its whole prompt.",
+        "Pending questions",
+        "List open questions waiting for an answer or approval: requests of flows and councils, messages from other "
+        "machines, halted runtimes. With `id`: one question with its whole prompt.",
         schemas.PendingArguments,
         schemas.PendingResult,
         "pending:pending",
@@ -76,17 +77,18 @@ TOOLS: Final = (
     ),
     Tool(
         "answer",
-        "Answer a pending item",
-        "Answer one pending item, once. Nothing goes on by itself: resume the flow or council afterwards. "
-        "Approvals of the bus are for a person and refused here.",
+        "Answer a pending question",
+        "Answer one pending question. This does not resume the flow or council. Bus approvals are for a person and "
+        "are refused here.",
         schemas.AnswerArguments,
         schemas.AnswerResult,
         "pending:answer",
     ),
     Tool(
         "rig_inbox",
-        "Envelopes from other machines",
-        "Show the envelopes that wait for this rig, each with its verification (signature, hash, sender).",
+        "Inbox of messages from other machines",
+        "Read the messages (envelopes) that agents on other machines sent to this one, each with its verification "
+        "(signature, hash, sender).",
         schemas.RigInboxArguments,
         schemas.RigInboxResult,
         "rigs:inbox",
@@ -94,9 +96,9 @@ TOOLS: Final = (
     ),
     Tool(
         "rig_send",
-        "Send an envelope",
-        "Hand something to the agent on another machine: writes, commits and pushes one envelope. "
-        "Text that looks like a secret is refused.",
+        "Send a message to another machine",
+        "Send a message or hand off work to an agent on another machine: writes, commits and pushes one signed "
+        "envelope. Text that looks like a secret is refused.",
         schemas.RigSendArguments,
         schemas.RigSendResult,
         "rigs:send",
@@ -105,15 +107,15 @@ TOOLS: Final = (
     Tool(
         "rig_open",
         "Open a thread",
-        "Open a thread for a new matter with other machines; the first envelope sent there is the REQUEST.",
+        "Start a new thread (conversation) with agents on other machines; its first message is the REQUEST.",
         schemas.RigOpenArguments,
         schemas.RigOpenResult,
         "rigs:open_thread",
     ),
     Tool(
         "rig_sync",
-        "Fetch envelopes",
-        "Take in what other machines have sent. Everything is verified first; what is bad is kept apart or refused.",
+        "Fetch new messages",
+        "Pull new messages from other machines. Each is verified; bad ones are quarantined or refused.",
         schemas.RigSyncArguments,
         schemas.RigSyncResult,
         "rigs:sync_clone",
@@ -121,8 +123,8 @@ TOOLS: Final = (
     ),
     Tool(
         "rig_wait",
-        "Wait for an envelope",
-        "Fetch again and again until something is there for this rig or the time is over, then show what waits.",
+        "Wait for a message",
+        "Wait until a message or reply from another machine arrives or the time is up, then show the inbox.",
         schemas.RigWaitArguments,
         schemas.RigInboxResult,
         "rigs:wait_for_envelope",
@@ -131,7 +133,7 @@ TOOLS: Final = (
     Tool(
         "flow_respond",
         "Answer a flow's request",
-        "Give the response to a paused flow of this project by its request_id, once; then resume the flow.",
+        "Answer the request of a paused flow (workflow) of this project by its request_id. Resume the flow afterwards.",
         schemas.FlowRespondArguments,
         schemas.FlowRespondResult,
         "flows:respond",
@@ -139,7 +141,7 @@ TOOLS: Final = (
     Tool(
         "doctor",
         "Check this machine",
-        "Check programs, AI runtimes, settings and the record, and say what to do about what is wrong.",
+        "Diagnose the installation: programs, available AI runtimes (models), settings, the record, with fixes.",
         schemas.DoctorArguments,
         schemas.DoctorResult,
         "doctor:doctor",

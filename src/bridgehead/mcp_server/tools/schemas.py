@@ -43,10 +43,9 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     commit_range: Annotated[Name | None, Meta(description="Instead of paths: a range A..B of commits.")] = None
     task: Annotated[str, Meta(max_length=100_000, description="What to look for, in plain words.")] = ""
     domains: Annotated[
-        Names,
-        Meta(description="Only these points of view, such as security or testing; default: what the code calls for."),
+        Names, Meta(description="Only these domains, such as security or testing; default: chosen from the code.")
     ] = []
-    add_domains: Annotated[Names, Meta(description="Points of view besides those that the code calls for.")] = []
+    add_domains: Annotated[Names, Meta(description="Domains besides those chosen from the code.")] = []
     intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")] = None
     runtimes: Annotated[
         Names, Meta(description="Who sits: claude, codex, gemini, opencode, openai, static; default: who can.")
@@ -54,21 +53,21 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     host_seat: Annotated[
         Name,
         Meta(
-            description="Whether you, the calling agent, take a seat yourself: `auto` (default), `none`, "
+            description="Whether you, the calling agent, take a seat: `auto` (default), `none`, "
             "or the family you answer for (claude, codex, gemini, opencode)."
         ),
     ] = "auto"
-    max_calls: Annotated[
-        Annotated[int, Meta(ge=0)] | None, Meta(description="Stop before one more call than this.")
-    ] = None
+    max_calls: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Make at most this many model calls.")] = (
+        None
+    )
     resume: Annotated[
         Name | None, Meta(description="Go on with this council instead of starting one; only the fields below count.")
     ] = None
     answers: Annotated[
         list[HostAnswer], Meta(max_length=200, description="With resume: your answers to the council's requests.")
     ] = []
-    retry: Annotated[Names, Meta(description="With resume: seats to try again.")] = []
-    close: Annotated[bool, Meta(description="With resume: wait for nobody any longer.")] = False
+    retry: Annotated[Names, Meta(description="With resume: runtimes to ask again.")] = []
+    close: Annotated[bool, Meta(description="With resume: stop waiting and report.")] = False
 
 
 class CouncilStatusArguments(Arguments, frozen=True, kw_only=True):
@@ -81,7 +80,7 @@ class CouncilStatusArguments(Arguments, frozen=True, kw_only=True):
 class PendingArguments(Arguments, frozen=True, kw_only=True):
     id: Annotated[Name | None, Meta(description="Show this item with its whole prompt.")] = None
     everywhere: Annotated[bool, Meta(description="Of all projects, not only this one.")] = False
-    limit: Annotated[int, Meta(ge=1, le=200, description="The newest so many.")] = 20
+    limit: Annotated[int, Meta(ge=1, le=200, description="At most this many.")] = 20
 
 
 class AnswerArguments(Arguments, frozen=True, kw_only=True):
@@ -96,7 +95,7 @@ class AnswerArguments(Arguments, frozen=True, kw_only=True):
 
 
 class RigInboxArguments(Arguments, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=50, description="The newest so many.")] = 10
+    limit: Annotated[int, Meta(ge=1, le=50, description="At most this many.")] = 10
 
 
 class RigSendArguments(Arguments, frozen=True, kw_only=True):
@@ -107,11 +106,9 @@ class RigSendArguments(Arguments, frozen=True, kw_only=True):
     status: Annotated[Name | None, Meta(description="Status marker, where the type has one.")] = None
     tldr: Annotated[Name | None, Meta(description="One sentence for the listing.")] = None
     references: Annotated[Names, Meta(description="Commits it answers; `auto` finds them.")] = []
-    by: Annotated[
-        Name | None, Meta(description="With a question or an ACK: when it is to be done; a time, or 30m, 2h, 3d.")
-    ] = None
+    by: Annotated[Name | None, Meta(description="Deadline of a question or ACK: a time, or 30m, 2h, 3d.")] = None
     push: Annotated[bool, Meta(description="Also push it.")] = True
-    new_recipients: Annotated[bool, Meta(description="Names similar to known ones are meant as they are.")] = False
+    new_recipients: Annotated[bool, Meta(description="Allow names similar to known ones.")] = False
 
 
 class RigOpenArguments(Arguments, frozen=True, kw_only=True):
@@ -123,8 +120,8 @@ class RigSyncArguments(Arguments, frozen=True, kw_only=True):
 
 
 class RigWaitArguments(Arguments, frozen=True, kw_only=True):
-    seconds: Annotated[int, Meta(ge=1, le=600, description="How long at most.")] = 60
-    thread: Annotated[Name | None, Meta(description="For something in this thread only.")] = None
+    seconds: Annotated[int, Meta(ge=1, le=600, description="How long to wait at most.")] = 60
+    thread: Annotated[Name | None, Meta(description="Wait for this thread only.")] = None
 
 
 class FlowRespondArguments(Arguments, frozen=True, kw_only=True):

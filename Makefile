@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SAY := @printf '\033[2m—\033[0m %s\n'
 
-.PHONY: help demo test lint bench fuzz faults mutate mutate-general soak generate clean
+.PHONY: help demo test lint pictures docs bench fuzz faults mutate mutate-general soak generate clean
 
 help: ## What can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -73,6 +73,19 @@ help: ## What can be made here
 	    || echo "Chromium could not be installed: browser tests will be skipped, visibly"; \
 	else echo "no Chromium found: browser tests will be skipped, visibly"; fi
 	@touch $@
+
+.venv/docs/ready: .venv/pip tools/docs.txt
+	$(SAY) "installing mkdocs-material, which makes the documentation's pages"
+	@$(PYTHON) -m venv .venv/docs
+	@.venv/docs/bin/python -m pip --disable-pip-version-check install --quiet --requirement tools/docs.txt
+	@touch $@
+
+docs: .venv/docs/ready ## The documentation as a site in build/site; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+pictures: .venv/dev .venv/browser ## Draw the pictures of the documentation again, from real runs
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.pictures
 
 demo: .venv/user ## A first look, under two minutes on a bare machine
 	@$(BIN)/python -m bridgehead.demo

@@ -13,6 +13,13 @@ from support.console_blocks import Step, environment, matches, run, steps
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 SCRIPTS = Path(sys.executable).parent
+COMMANDS = dict(
+    re.findall(
+        r"^## (bridgehead[^\n]*)\n\n```text\n(.*?)```",
+        (REPOSITORY / "docs/reference/cli.md").read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+)
 
 
 def named(path: Path) -> str:
@@ -39,6 +46,24 @@ def test_links_inside_the_documents_lead_somewhere(path: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text)
 
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_site_has_a_place_for_every_page() -> None:
+    text = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = {named(path).removeprefix("docs/") for path in DOCUMENTS[1:]}
+
+    assert set(re.findall(r"^ +- (\S+\.md)$", text, re.MULTILINE)) == pages
+
+
+@pytest.mark.parametrize(
+    "row", re.findall(r"^\| .* \| (`bridgehead.*) \|$", DOCUMENTS[0].read_text("utf-8"), re.MULTILINE)
+)
+def test_the_commands_of_the_readme_s_table_exist(row: str) -> None:
+    for command in re.findall(r"`([^`]+)`", row):
+        words = [word for word in command.split() if not word.startswith("-")]
+        known = next(words[:end] for end in (3, 2) if " ".join(words[:end]) in COMMANDS)
+        options = [word for word in command.split() if word.startswith("--")]
+        assert all(option in COMMANDS[" ".join(known)] for option in options), command
 
 
 def test_expected_output_may_leave_out_parts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 from urllib.parse import quote
 
@@ -111,7 +112,7 @@ def line_of_rig_event(event: Event) -> RecentLine:
     return RecentLine(
         noun="thread" if thread else "rig",
         id=str(thread or ""),
-        title="" if thread else event.project,
+        title="" if thread else PurePath(event.project).name,
         project=event.project,
         state=_RIG_KINDS[event.kind],
         at=event.at,

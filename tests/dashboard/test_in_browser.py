@@ -9,7 +9,16 @@ import pytest
 
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import Part, PendingState, RunState
-from dashboard.support.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
+from dashboard.support.browsing import (
+    FITS,
+    INJECTED,
+    NEEDS_AXE,
+    NEEDS_CHROMIUM,
+    OPEN_ALL,
+    browsing,
+    connected,
+    violations,
+)
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.support.hostile import CORPUS, EVERYTHING
 from dashboard.support.served import Served, ask, note, served
@@ -216,6 +225,19 @@ def test_every_page_fits_its_window_and_shows_where_the_focus_is(
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", path
+
+
+@NEEDS_AXE
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light"), (1280, "light"), (390, "dark")])
+def test_no_page_keeps_anybody_out(page: Any, server: Served, width: int, scheme: Any) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    wrong: list[str] = []
+    for path in PAGES:
+        page.goto(f"{server.base}{path}")
+        page.evaluate(OPEN_ALL)
+        wrong += [f"{path}: {one}" for one in violations(page)]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_theme_switch_is_remembered(page: Any, server: Served) -> None:

@@ -17,7 +17,16 @@ from bridgehead.bus.wire.message import Message
 from bridgehead.contract.pending import Answer
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, asking, run_flow
-from dashboard.support.browsing import FITS, INJECTED, NEEDS_CHROMIUM, OPEN_ALL, browsing, connected
+from dashboard.support.browsing import (
+    FITS,
+    INJECTED,
+    NEEDS_AXE,
+    NEEDS_CHROMIUM,
+    OPEN_ALL,
+    browsing,
+    connected,
+    violations,
+)
 from dashboard.support.hostile import EVERYTHING
 from dashboard.support.live_bus import LiveBus, live_bus
 from dashboard.support.rig_worlds import RigWorld, at_home, hostile_envelope, make_world
@@ -196,3 +205,16 @@ def test_these_pages_fit_their_window(page: Any, place: BrowserAndRigs, width: i
         page.goto(f"{place.server.base}{path}")
         page.evaluate(OPEN_ALL)
         assert page.evaluate(FITS), path
+
+
+@NEEDS_AXE
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light"), (1280, "light"), (390, "dark")])
+def test_none_of_these_pages_keeps_anybody_out(page: Any, place: BrowserAndRigs, width: int, scheme: Any) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    wrong: list[str] = []
+    for path in place.paths:
+        page.goto(f"{place.server.base}{path}")
+        page.evaluate(OPEN_ALL)
+        wrong += [f"{path}: {one}" for one in violations(page)]
+    assert not wrong, "\n".join(wrong)

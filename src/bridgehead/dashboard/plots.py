@@ -139,7 +139,7 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
 
 
 def _numbers(plot: Plot) -> str:
-    head = element("tr", element("th", ""), *(element("th", one.name, class_="figure") for one in plot.series))
+    head = element("tr", element("td", ""), *(element("th", one.name, class_="figure") for one in plot.series))
     rows = [
         element(
             "tr",
@@ -149,7 +149,7 @@ def _numbers(plot: Plot) -> str:
         for place, label in enumerate(plot.labels)
     ]
     table = element("table", element("thead", head), element("tbody", *rows))
-    shown = element("div", joined(table), class_="scroll")
+    shown = element("div", joined(table), class_="scroll", tabindex=0)
     # A name of its own, so that numbers a person opened stay open when the plot is drawn anew.
     own_id = f"numbers-{plot.title.lower().replace(' ', '-')}"
     return element("details", element("summary", "Numbers"), shown, id=own_id)

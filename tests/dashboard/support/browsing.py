@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
+AXE = Path(__file__).resolve().parents[3] / ".venv" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
+NEEDS_AXE = pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (make .venv/peers)")
 NEEDS_CHROMIUM = [
     pytest.mark.peer,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)"),
@@ -47,3 +50,14 @@ def browsing(link: str) -> Iterator[tuple[Any, list[str]]]:
 
 def connected(page: Any) -> None:
     page.wait_for_selector('#connection[data-state="connected"]')
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds wrong with the page as it is shown now: rule, where, why."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [
+        f"{rule['id']}: {node['target'][0]}: {node['failureSummary'].splitlines()[-1].strip()}"
+        for rule in found
+        for node in rule["nodes"]
+    ]

@@ -74,7 +74,7 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
         *(_second_look(council, second, nodes) if second is not None else ()),
     ]
     title = element("title", "Seats, what they raised in which round, and who challenged what")
-    picture = element("svg", title, *parts, viewBox=f"0 0 {WIDTH} {height:g}", role="img", class_="lanes")
+    picture = element("svg", title, *parts, viewBox=f"0 0 {WIDTH} {height:g}", role="group", class_="lanes")
     return Markup(picture)
 
 

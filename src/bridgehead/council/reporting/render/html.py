@@ -229,7 +229,7 @@ def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeRep
         element("title", f"Council {report.review_id}"),
         element("style", Markup(_style())),
     )
-    return "<!doctype html>\n" + element("html", head, element("body", *body), lang="en") + "\n"
+    return "<!doctype html>\n" + element("html", head, element("body", element("main", *body)), lang="en") + "\n"
 
 
 def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[Markup]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
+
 from bridgehead.cli.output import App
-from bridgehead.cli.tree import bridgehead
+from bridgehead.cli.tree import bridgehead, run_click
 
 COLUMNS = 80
 
@@ -43,3 +45,15 @@ def test_a_list_of_councils_fits(tmp_path: Path) -> None:
 
     assert head.split() == ["id", "since", "verdict", "state", "what"]
     assert "review of a.py" in line and len(line) <= COLUMNS
+
+
+def test_without_a_command_a_terminal_is_greeted_and_a_pipe_gets_the_help(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "codex").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for stdout, expected in ((Terminal(), "Agents found: codex\n"), (io.StringIO(), "Usage: bridgehead")):
+        monkeypatch.setattr("sys.stdout", stdout)
+        assert run_click([]) == 0
+        assert expected in stdout.getvalue()
+        assert all(len(line) <= COLUMNS for line in stdout.getvalue().splitlines()) or stdout.isatty() is False

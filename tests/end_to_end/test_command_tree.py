@@ -51,6 +51,9 @@ def test_no_sentence_of_a_list_of_commands_is_cut_off() -> None:
     ("arguments", "complaint"),
     [
         (["pendign"], "Did you mean 'pending'?"),
+        (["review", "src"], "Did you mean 'council review'?"),
+        (["status"], "Did you mean 'rig status' or 'flow status'?"),
+        (["dashboard"], "Did you mean 'web'?"),
         (["events", "--limit", "many"], "many"),
         (["events", "--nope"], "--nope"),
         (["config", "shwo"], "shwo"),

@@ -78,16 +78,21 @@ class LazyGroup(Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            raise _with_suggestion(error, args[0], self.list_commands(ctx)) from None
+            meant = " or ".join(f"'{words}'" for words in self._meant(ctx, args[0]))
+            raise click.UsageError(f"{error.message} Did you mean {meant}?", error.ctx) if meant else error from None
+
+    def _meant(self, ctx: click.Context, given: str) -> list[str]:
+        """What an unknown name may stand for: one of ours, one in a group of ours, one whose sentence has the word."""
+        from difflib import get_close_matches
+
+        if close := get_close_matches(given, self.list_commands(ctx), n=1):
+            return close
+        groups = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        inside = [name for name, one in groups if isinstance(one, click.Group) and given in one.list_commands(ctx)]
+        spoken = [name for name, (_, sentence) in self._lazy.items() if given in sentence.lower().rstrip(".").split()]
+        return [f"{name} {given}" for name in inside] or spoken
 
 
 def _choose_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         ctx.ensure_object(App).as_json = True
-
-
-def _with_suggestion(error: click.UsageError, given: str, names: list[str]) -> click.UsageError:
-    from difflib import get_close_matches
-
-    close = get_close_matches(given, names, n=1)
-    return click.UsageError(f"{error.message} Did you mean {close[0]!r}?", error.ctx) if close else error

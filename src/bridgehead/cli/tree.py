@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
 import click
@@ -65,7 +66,8 @@ def run_click(arguments: Sequence[str]) -> int:
         with bridgehead.make_context("bridgehead", list(arguments)) as context:
             result = bridgehead.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
+        greets = error.ctx is not None and error.ctx.parent is None and sys.stdout.isatty()
+        click.echo(_greeting() if greets else error.format_message())
         return ExitCode.DONE
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
@@ -75,6 +77,21 @@ def run_click(arguments: Sequence[str]) -> int:
     except click.Abort:
         raise KeyboardInterrupt from None
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _greeting() -> str:
+    import shutil
+
+    agents = [name for name in ("claude", "codex", "gemini", "opencode") if shutil.which(name)]
+    return f"""bridgehead {__version__} connects AI agents across runtimes, machines and processes.
+
+Agents found: {", ".join(agents) or "none (a review by static analysis needs none)"}
+
+  bridgehead council review   review this project
+  bridgehead pending          list what is waiting for an answer
+  bridgehead web --open       open the dashboard
+
+`bridgehead --help` lists all commands, `bridgehead doctor` checks this machine."""
 
 
 def _sentence(error: click.ClickException) -> str:

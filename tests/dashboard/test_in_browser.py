@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,6 +75,40 @@ def test_a_question_appears_by_itself_and_is_answered_by_keyboard(page: Any, ser
     kept = server.store.pending_item(item.id)
     assert kept.state is PendingState.ANSWERED
     page.get_by_text("Nothing waits for you").wait_for()
+
+
+def test_the_tab_tells_how_many_wait(page: Any, server: Served) -> None:
+    from playwright.sync_api import expect
+
+    before = int(page.locator("#pending-count").inner_text().split()[0])
+    item = ask(server.store, "counted", title="count me")
+    expect(page).to_have_title(re.compile(rf"^\({before + 1}\) Now"))
+    server.store.answer_pending(item.id, Answer(text="done", by="bob", at="2026-11-15T10:00:00.000Z"))
+    expect(page).to_have_title(re.compile(rf"^\({before}\) Now" if before else "^Now"))
+
+
+def test_single_keys_filter_and_go_from_entry_to_entry_until_switched_off(page: Any, server: Served) -> None:
+    active = "document.activeElement.closest('tr, .row, details')?.textContent ?? document.activeElement.tagName"
+    page.goto(f"{server.base}/events")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.closest('form').ariaLabel") == "Filter events"
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.closest('form')") is not None, "a key in a field is a letter"
+    page.goto(f"{server.base}/councils")
+    page.keyboard.press("j")
+    first = page.evaluate(active)
+    page.keyboard.press("j")
+    assert page.evaluate(active) != first
+    page.keyboard.press("k")
+    assert page.evaluate(active) == first
+    page.keyboard.press("?")
+    page.get_by_label("Single-key shortcuts").uncheck()
+    page.get_by_role("button", name="Close").click()
+    page.reload()
+    page.keyboard.press("j")
+    assert page.evaluate(active) == "BODY"
+    page.get_by_role("button", name="Keyboard").click()
+    page.get_by_label("Single-key shortcuts").check()
 
 
 def test_what_happens_before_the_page_listens_is_not_missed(page: Any, server: Served) -> None:

@@ -59,6 +59,7 @@ function exchange(fresh, ids) {
     if (old && next) merge(old, next);
     else if (old) gone = true;
   }
+  countInTitle();
   // The page has another shape by now. Asked for anew, never reloaded: that would send a form again.
   if (gone && !busy(document.body)) location.replace(location.pathname + location.search);
 }
@@ -159,6 +160,39 @@ document.addEventListener("submit", (event) => {
   event.target.dataset.sent = "";
 });
 addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent));
+
+// The number of pending items is in the tab's title, where one sees it while elsewhere.
+const title = document.title;
+function countInTitle() {
+  const waiting = parseInt(document.getElementById("pending-count").textContent, 10);
+  document.title = waiting ? `(${waiting}) ${title}` : title;
+}
+countInTitle();
+
+// Single keys, which can be switched off: `/` filters, `j` and `k` go from entry to entry, `?` shows what there is.
+const keys = document.getElementById("keys");
+const keysOn = document.getElementById("keys-on");
+keysOn.checked = localStorage.getItem("keys") !== "off";
+keysOn.addEventListener("change", () => localStorage.setItem("keys", keysOn.checked ? "on" : "off"));
+document.getElementById("keys-open").addEventListener("click", () => keys.showModal());
+
+function goTo(step) {
+  const entries = [...document.querySelectorAll("main .row a, main tbody a, main details > summary")];
+  const shown = entries.filter((one) => one.checkVisibility());
+  const place = shown.indexOf(document.activeElement) + step;
+  shown[Math.max(0, Math.min(shown.length - 1, place))]?.focus();
+}
+
+addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input:not([type=checkbox]), textarea, select");
+  if (typing || keys.open || !keysOn.checked || event.ctrlKey || event.metaKey || event.altKey) return;
+  const step = { j: 1, k: -1 }[event.key];
+  if (step) goTo(step);
+  else if (event.key === "/") document.querySelector("main form[data-filter] :is(input:not([type=hidden]), select)")?.focus();
+  else if (event.key === "?") keys.showModal();
+  else return;
+  event.preventDefault();
+});
 
 // A filter chosen with the mouse takes effect at once. By keyboard one passes over choices on the way to another, so
 // there, and without this script, its button does it.

@@ -96,3 +96,21 @@ class LockTimeout(BridgeheadError):
 
 class StoreError(BridgeheadError):
     """The record could not be used."""
+
+
+def for_this_installation(hint: str) -> str:
+    """The hint with `pip install 'bridgehead[…]'` as the installer and the source of this installation want it."""
+    if "pip install 'bridgehead[" not in hint:
+        return hint
+    import json
+    import sys
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        url = json.loads(distribution("bridgehead").read_text("direct_url.json") or "{}").get("url", "")
+    except (PackageNotFoundError, ValueError):
+        url = ""
+    tools = {"/uv/tools/": "uv tool install", "/pipx/venvs/": "pipx install --force"}
+    tool = next((words for mark, words in tools.items() if mark in sys.prefix), "pip install")
+    source = url.removeprefix("file://") if url.startswith("file://") else "bridgehead"
+    return hint.replace("pip install 'bridgehead[", f"{tool} '{source}[")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 
 from bridgehead import __version__
 from bridgehead.assembly.council.request import VERBS
+from bridgehead.cli.running import EXTRAS
 from bridgehead.cli.tree import bridgehead
+from bridgehead.errors import for_this_installation
 from support.installed import Machine
 from tools.reference_pages import command_helps
 
@@ -69,6 +74,55 @@ def test_a_usage_mistake_is_one_sentence_with_a_hint_and_exits_1(
     assert done.code == 1 and done.out == ""
     assert complaint in done.err
     assert done.err.startswith("bridgehead: ") and "hint:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [("h11", "bus", ["bus", "serve"]), ("uvicorn", "web", ["web"]), ("starlette", "web", ["web"])],
+)
+def test_a_missing_extra_is_a_sentence_with_the_install_line(
+    user: Machine, tmp_path: Path, package: str, extra: str, arguments: list[str]
+) -> None:
+    (tmp_path / "without" / package).mkdir(parents=True)
+    (tmp_path / "without" / package / "__init__.py").write_text(f"raise ModuleNotFoundError(name={package!r})\n")
+
+    done = user.run(*arguments, PYTHONPATH=str(tmp_path / "without"))
+
+    assert done.code == 1 and f"this command needs the package {package}, which is not installed" in done.err
+    assert f"[{extra}]'" in done.err and "pip install '" in done.err
+
+
+def test_the_extras_bring_what_they_are_said_to_bring() -> None:
+    declared = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = declared["project"]["optional-dependencies"]
+    for extra, packages in EXTRAS.items():
+        names = {re.split(r"[><=;\[ ]", one)[0].replace("-", "_") for one in extras[extra]}
+        assert {package.replace("markdown_it", "markdown_it_py") for package in packages} <= names
+
+
+@pytest.mark.parametrize(
+    ("prefix", "url", "line"),
+    [
+        ("/home/a/.local/share/uv/tools/bridgehead", "", "uv tool install 'bridgehead[bus]'"),
+        ("/home/a/.local/share/pipx/venvs/bridgehead", "", "pipx install --force 'bridgehead[bus]'"),
+        ("/venv", "file:///src/bridgehead", "pip install '/src/bridgehead[bus]'"),
+        ("/venv", "https://example.com/bridgehead.whl", "pip install 'bridgehead[bus]'"),
+    ],
+)
+def test_the_install_line_is_that_of_the_installer(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, url: str, line: str
+) -> None:
+    told = SimpleNamespace(read_text=lambda _: json.dumps({"url": url}) if url else None)
+    monkeypatch.setattr("sys.prefix", prefix)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: told)
+    assert for_this_installation("install it: pip install 'bridgehead[bus]'") == f"install it: {line}"
+    assert for_this_installation("npm install -g codex") == "npm install -g codex"
+
+
+@pytest.mark.parametrize("place", [".", "/"])
+def test_template_list_needs_no_name(user: Machine, place: str) -> None:
+    done = user.run("template", "list", place)
+    assert (done.code, done.out) == (0, "no packages here\n")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,15 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, Literal, NoReturn, TextIO
 
-from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.errors import BridgeheadError, UserError, for_this_installation
 from bridgehead.exit_codes import ExitCode
 
+EXTRAS: Final = {
+    "web": ("starlette", "uvicorn", "jinja2", "markdown_it", "markupsafe"),
+    "bus": ("websockets", "cryptography", "h11"),
+    "templates": ("tree_sitter",),
+}
+"""What a part of the commands needs, by the extra that brings it."""
 UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
@@ -66,7 +72,7 @@ def complain(program: str, message: str, hint: str | None = None) -> None:
     """
     from bridgehead.host.terminal import escape_controls
 
-    lines = f"{program}: {message}\n" + (f"  hint: {hint}\n" if hint else "")
+    lines = f"{program}: {message}\n" + (f"  hint: {for_this_installation(hint)}\n" if hint else "")
     if program != "rig-bridge":
         lines = lines.replace("rig-bridge ", f"{program} rig ")
     try:
@@ -102,6 +108,11 @@ def _ending(error: Exception) -> BridgeheadError:
         return UserError("the current directory does not exist any more", hint="change to one that does")
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return BridgeheadError(f"{error.filename}: {error.strerror}", hint="--debug shows where it was used")
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package not in ("", "bridgehead"):
+        extra = next((name for name, packages in EXTRAS.items() if package in packages), "all")
+        needs = f"this command needs the package {package}, which is not installed"
+        return UserError(needs, hint=f"pip install 'bridgehead[{extra}]'")
     if isinstance(error, RuntimeError) and "home directory" in str(error):  # what pathlib says to a strange `~`
         return UserError("a home directory is not known", hint="set HOME, or write paths without ~")
     return BridgeheadError(f"internal error: {type(error).__name__}: {error}", hint="repeat with --debug and report it")

@@ -41,7 +41,7 @@ from bridgehead.council.scope.working_copies import (
 )
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.seating.seating import LocalSeats
-from bridgehead.errors import BridgeheadError, NotFound
+from bridgehead.errors import BridgeheadError, NotFound, for_this_installation
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.init import NewRequest, new
@@ -367,7 +367,12 @@ def _availability(
         told = (seat.connection, found.connection.version, seat.models)
         return Availability(bridge, True, *told, reason=reason, held_by=held_by)
     return Availability(
-        bridge, False, found.connection, status=found.status.value, reason=found.reason, advice=found.message
+        bridge,
+        False,
+        found.connection,
+        status=found.status.value,
+        reason=found.reason,
+        advice=for_this_installation(found.message),
     )
 
 
@@ -376,7 +381,7 @@ def _static_availability(setup: SeatSetup, machine: Machine) -> Availability:
         return Availability(STATIC, False, status=Status.SKIPPED.value, reason=DISABLED)
     names = [analyser.name for analyser in available_analysers(setup, machine)]
     if not names:
-        advice = find_runtime(STATIC).install_hint
+        advice = for_this_installation(find_runtime(STATIC).install_hint)
         return Availability(STATIC, False, status=Status.SKIPPED.value, reason=NO_CONNECTION, advice=advice)
     absent = ", ".join(analyser.name for analyser in absent_analysers(setup, machine))
     reason = ", ".join(names) + (f"; not installed: {absent}" if absent else "")

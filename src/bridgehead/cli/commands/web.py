@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 
 
-class ExtraMissing(UserError):
-    """The parts the dashboard is made of are not installed."""
-
-    def __init__(self, missing: str | None) -> None:
-        super().__init__(
-            f"the dashboard needs {missing or 'a package'}, which is not installed",
-            hint="pip install 'bridgehead[web]'",
-        )
-
-
 @click.command(
     cls=Command,
     examples=("bridgehead web", "bridgehead web --open", "bridgehead web --host 0.0.0.0 --token-file web-token"),
@@ -83,13 +73,10 @@ def web(
 def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> int:
     token = _chosen_token(request)
     from bridgehead.assembly.flows.handlers import watching_beside
+    from bridgehead.dashboard.app import Dashboard
+    from bridgehead.dashboard.serving import bind, serve
+    from bridgehead.mcp_server.transports.http import http_app
 
-    try:
-        from bridgehead.dashboard.app import Dashboard
-        from bridgehead.dashboard.serving import bind, serve
-        from bridgehead.mcp_server.transports.http import http_app
-    except ModuleNotFoundError as error:
-        raise ExtraMissing(error.name) from error
     with assembly.store() as store, bind(request) as listening:
         port = int(listening.getsockname()[1])
         address = Address(host=_reached_at(request.host), port=port, token=token, pid=os.getpid())

@@ -33,8 +33,9 @@ class Staging:
 
     def __init__(self, output: Path, flow_id: str) -> None:
         self.output = output
-        self.path = output.with_name(f"{output.name}.staging-{flow_id}")
-        self._replaced = output.with_name(f"{output.name}.replaced-{flow_id}")
+        named = output if output.name else output.absolute()
+        self.path = named.parent / f"{named.name}.staging-{flow_id}"
+        self._replaced = named.parent / f"{named.name}.replaced-{flow_id}"
 
     @classmethod
     def installed(cls, output: Path) -> Staging:

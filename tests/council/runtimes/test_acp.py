@@ -55,6 +55,8 @@ class Told(acp.Agent):
             await self.act(session_id, "ask")
             await self.client.session_update(session_id=session_id, update=acp.update_agent_message_text("I will"))
             return acp.PromptResponse(stop_reason="cancelled", usage=USED)
+        if prompt[0].text == "quit":
+            return acp.PromptResponse(stop_reason="cancelled", usage=USED)
         said = await self.act(session_id, prompt[0].text)
         await self.client.session_update(session_id=session_id, update=acp.update_agent_message_text(said))
         return acp.PromptResponse(stop_reason="end_turn", usage=USED)
@@ -141,6 +143,11 @@ def test_an_agent_that_ends_its_turn_at_a_refusal_is_told_to_go_on(tmp_path: Pat
 def test_an_agent_that_asks_again_and_again_gives_no_answer(tmp_path: Path) -> None:
     outcome = ask(tmp_path, "again 9")
     assert isinstance(outcome, RuntimeRefusal) and "cancelled" in outcome.message
+
+
+def test_an_agent_that_was_refused_nothing_is_not_asked_again(tmp_path: Path) -> None:
+    outcome = ask(tmp_path, "quit")
+    assert isinstance(outcome, RuntimeRefusal) and outcome.usage.tokens_in == 5, outcome
 
 
 def test_the_private_copy_can_be_read_and_the_home_cannot(tmp_path: Path) -> None:

@@ -235,6 +235,9 @@ def test_an_agent_can_be_described_in_bridgehead_toml() -> None:
     assert "acp:goose" in seats_by_default(known, TaskType.REVIEW)
     nearer = load_settings('{"bridges": {"acp:goose": {"enabled": false}}}', SystemClock().now())
     assert not with_agents(nearer, {"goose": "goose acp"}).runtimes["acp:goose"].enabled
+    chosen = load_settings('{"bridges": {"acp:goose": {"model": "m"}}}', SystemClock().now())
+    entry = with_agents(chosen, {"goose": "goose acp"}).runtimes["acp:goose"]
+    assert (entry.models, entry.options) == (("m",), {"acp": "goose acp"})
 
 
 @pytest.mark.peer

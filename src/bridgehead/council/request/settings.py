@@ -204,10 +204,13 @@ def without_untrusted(settings: Settings) -> Settings:
 
 
 def with_agents(settings: Settings, commands: Mapping[str, str]) -> Settings:
-    """The same settings with the agents that bridgehead.toml describes, unless the file has a word on them."""
-    described = {f"{ACP_MARK}{name}": RuntimeSettings(options={"acp": word}) for name, word in commands.items()}
+    """The same settings with the agents that bridgehead.toml describes; what the file says of one counts more."""
+    described = {f"{ACP_MARK}{name}": command for name, command in commands.items()}
     unknown = tuple(f"unknown_bridge:{name}" for name in described if not is_acp(name))
-    runtimes = {name: entry for name, entry in described.items() if is_acp(name)} | dict(settings.runtimes)
+    runtimes = dict(settings.runtimes)
+    for name in filter(is_acp, described):
+        known = runtimes.get(name, RuntimeSettings())
+        runtimes[name] = replace(known, options={"acp": described[name], **known.options})
     return replace(settings, runtimes=runtimes, warnings=(*settings.warnings, *unknown))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from importlib import resources
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +16,7 @@ from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType, Severity
 from bridgehead.council.findings.dedupe import Candidate, Wording, by_severity_then_id, cluster, matches, tokens
 from bridgehead.council.findings.references import FileReference
+from bridgehead.council.findings.weaknesses import weaknesses
 
 WORDS = "order query cache user input token session index lock retry page limit".split()
 
@@ -165,3 +169,9 @@ def test_names_are_found_in_time_proportional_to_the_text() -> None:
         "saveUser",
         "close",
     }
+
+
+def test_the_words_for_a_weakness_are_found_in_any_case_and_kept_in_small_letters() -> None:
+    assert weaknesses("SQL Injection in the login") == weaknesses("sql injection in the login") == {"sql"}
+    table = yaml.safe_load((resources.files("bridgehead.council.findings") / "weaknesses.yaml").read_bytes())
+    assert [kind for kind, entry in table.items() if re.search(r"(?<!\\)[A-Z]", entry["words"])] == []

@@ -16,9 +16,9 @@ from dashboard.support.browsing import (
     NEEDS_AXE,
     NEEDS_CHROMIUM,
     OPEN_ALL,
+    assert_keeps_nobody_out,
     browsing,
     connected,
-    violations,
 )
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.support.hostile import CORPUS, EVERYTHING
@@ -265,14 +265,7 @@ def test_every_page_fits_its_window_and_shows_where_the_focus_is(
 @NEEDS_AXE
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 def test_no_page_keeps_anybody_out(page: Any, server: Served, width: int, scheme: Any) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=scheme)
-    wrong: list[str] = []
-    for path in PAGES:
-        page.goto(f"{server.base}{path}")
-        page.evaluate(OPEN_ALL)
-        wrong += [f"{path}: {one}" for one in violations(page)]
-    assert not wrong, "\n".join(wrong)
+    assert_keeps_nobody_out(page, server.base, PAGES, width, scheme)
 
 
 def test_the_theme_switch_is_remembered(page: Any, server: Served) -> None:

@@ -23,9 +23,9 @@ from dashboard.support.browsing import (
     NEEDS_AXE,
     NEEDS_CHROMIUM,
     OPEN_ALL,
+    assert_keeps_nobody_out,
     browsing,
     connected,
-    violations,
 )
 from dashboard.support.hostile import EVERYTHING
 from dashboard.support.live_bus import LiveBus, live_bus
@@ -210,11 +210,4 @@ def test_these_pages_fit_their_window(page: Any, place: BrowserAndRigs, width: i
 @NEEDS_AXE
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 def test_none_of_these_pages_keeps_anybody_out(page: Any, place: BrowserAndRigs, width: int, scheme: Any) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=scheme)
-    wrong: list[str] = []
-    for path in place.paths:
-        page.goto(f"{place.server.base}{path}")
-        page.evaluate(OPEN_ALL)
-        wrong += [f"{path}: {one}" for one in violations(page)]
-    assert not wrong, "\n".join(wrong)
+    assert_keeps_nobody_out(page, place.server.base, place.paths, width, scheme)

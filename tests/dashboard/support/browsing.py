@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,18 @@ def browsing(link: str) -> Iterator[tuple[Any, list[str]]]:
 
 def connected(page: Any) -> None:
     page.wait_for_selector('#connection[data-state="connected"]')
+
+
+def assert_keeps_nobody_out(page: Any, base: str, paths: Iterable[str], width: int, scheme: Any) -> None:
+    """axe-core finds nothing wrong with these pages, everything folded out."""
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    wrong: list[str] = []
+    for path in paths:
+        page.goto(f"{base}{path}")
+        page.evaluate(OPEN_ALL)
+        wrong += [f"{path}: {one}" for one in violations(page)]
+    assert not wrong, "\n".join(wrong)
 
 
 def violations(page: Any) -> list[str]:

@@ -10,6 +10,7 @@ import importlib
 import json
 import random
 import string
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.host import secret_shapes, secrets_scan
-from bridgehead.host.secrets_scan import SecretHit, scan, without_secrets
+from bridgehead.host.secrets_scan import SecretHit, remembered, scan, without_secrets
 
 LETTERS = string.ascii_letters
 ALNUM = string.ascii_letters + string.digits
@@ -459,3 +460,33 @@ def test_a_text_is_shown_without_its_secrets_and_with_everything_else() -> None:
 def test_fuzz_a_text_without_secrets_stays_as_it_is(text: str) -> None:
     shown, kinds = without_secrets(text)
     assert kinds or shown == text
+
+
+def test_clean_text_is_not_searched_again_by_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "cache" / "clean-texts"
+    searched: list[bytes] = []
+    monkeypatch.setattr(secrets_scan, "find_shapes", lambda text: searched.append(text) or iter(()))
+
+    def process(*texts: bytes) -> list[bytes]:
+        monkeypatch.setattr(secrets_scan, "_CLEAN", set())
+        searched.clear()
+        with remembered(kept):
+            for text in texts:
+                scan(text)
+                scan(text)
+        return list(searched)
+
+    assert process(b"one", b"two") == [b"one", b"two"]
+    assert process(b"two", b"one", b"three") == [b"three"]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.write_bytes(kept.read_bytes() + b"torn")
+    assert process(b"one") == [b"one"]
+    kept.write_bytes(b"of another version" + kept.read_bytes()[18:])
+    assert process(b"two") == [b"two"]
+
+
+def test_text_with_a_secret_is_not_remembered_as_clean(tmp_path: Path) -> None:
+    text = "token = '" + "ghp_" + drawn(ALNUM, 36) + "'"
+    for _ in range(2):
+        with remembered(tmp_path / "clean-texts"):
+            assert [hit.kind for hit in scan(text)] == ["github-token"]

@@ -72,9 +72,9 @@ def _open(path: AnyPath, root: AnyPath | None, doing: str, *, make_mode: int | N
     parts = _parts_below(root, path, doing)
     with translated(root, "opened"):
         handle = os.open(root, _OPEN)
-    walked = Path(root)
+    walked = os.fspath(root)
     for part in parts:
-        walked /= part
+        walked = f"{walked}/{part}"
         handle = _step(handle, part, walked, doing, make_mode)
     return handle
 
@@ -82,7 +82,7 @@ def _open(path: AnyPath, root: AnyPath | None, doing: str, *, make_mode: int | N
 def _parts_below(root: AnyPath, path: AnyPath, doing: str) -> tuple[str, ...]:
     """Split what leads from `root` to `path`, refusing a path that leaves it."""
     try:
-        parts = Path(path).relative_to(Path(root)).parts
+        parts = (path if isinstance(path, Path) else Path(path)).relative_to(root).parts
     except ValueError:
         raise OutsideRoot(path, doing, f"it lies outside {os.fspath(root)}") from None
     if ".." in parts:
@@ -90,7 +90,7 @@ def _parts_below(root: AnyPath, path: AnyPath, doing: str) -> tuple[str, ...]:
     return parts
 
 
-def _step(parent: int, part: str, walked: Path, doing: str, make_mode: int | None) -> int:
+def _step(parent: int, part: str, walked: str, doing: str, make_mode: int | None) -> int:
     """Exchange the handle on a directory for one on its entry `part`."""
     try:
         with translated(walked, doing):

@@ -116,7 +116,7 @@ def append_line(
 @contextmanager
 def _directory_of(path: AnyPath, root: AnyPath | None, doing: str) -> Iterator[tuple[int, str]]:
     refuse_nul(path, doing)
-    target = Path(path)
+    target = path if isinstance(path, Path) else Path(path)
     if target.name in ("", ".."):
         raise UnusablePath(path, doing, "it names no file")
     with opened_directory(target.parent, root=root) as directory:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
+from bridgehead.errors import FileError
+from bridgehead.host import secret_shapes
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.host.secret_shapes import (
     Found,
     find_shapes,
@@ -73,6 +80,10 @@ _URL = (
 _LOCAL_DEFAULTS = frozenset((b"postgres", b"root", b"admin", b"guest", b"test", b"mysql", b"redis", b"minio", b"user"))
 
 
+# Digests of texts in which nothing was found.
+_CLEAN: set[bytes] = set()
+_MOST_CLEAN = 100_000
+_DIGEST_BYTES = 16
 _MASKABLE = frozenset({"password", "high-entropy-value", "url-password"})
 MASK = b"********"
 
@@ -120,15 +131,45 @@ def with_values_masked(text: bytes) -> bytes:
 
 
 def _found(content: bytes) -> Iterator[Found]:
-    return _without_overlaps(
-        [
-            *find_shapes(content),
-            *_find_private_keys(content),
-            *_find_web_tokens(content),
-            *_find_url_passwords(content),
-            *find_assignments(content),
-        ]
-    )
+    """What looks like a secret, in order. A review asks about the same text more than once."""
+    name = _digest(content)
+    if name in _CLEAN:
+        return
+    found = [
+        *find_shapes(content),
+        *_find_private_keys(content),
+        *_find_web_tokens(content),
+        *_find_url_passwords(content),
+        *find_assignments(content),
+    ]
+    if not found:
+        if len(_CLEAN) >= _MOST_CLEAN:
+            _CLEAN.clear()
+        _CLEAN.add(name)
+    yield from _without_overlaps(found)
+
+
+@contextmanager
+def remembered(file: Path) -> Iterator[None]:
+    """Keep the digests of clean texts in `file`: who looks through a large tree again need not search all of it.
+
+    What cannot be read, or was written by another version of this search, is as good as nothing.
+    """
+    version = _digest(b"".join(Path(source).read_bytes() for source in (__file__, secret_shapes.__file__)))
+    with suppress(FileError):
+        kept = read_bounded(file, (_MOST_CLEAN + 1) * _DIGEST_BYTES)
+        if kept.startswith(version) and len(kept) % _DIGEST_BYTES == 0:
+            _CLEAN.update(kept[at : at + _DIGEST_BYTES] for at in range(_DIGEST_BYTES, len(kept), _DIGEST_BYTES))
+    before = len(_CLEAN)
+    yield
+    if len(_CLEAN) != before:
+        with suppress(FileError):
+            make_private_dir(file.parent)
+            write_atomic(file, version + b"".join(_CLEAN), private=True)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
 def _find_private_keys(text: bytes) -> Iterator[Found]:

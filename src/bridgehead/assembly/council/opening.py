@@ -57,6 +57,7 @@ from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import write_atomic
+from bridgehead.host.secrets_scan import remembered
 
 _CLARIFIED: Final = "artifact intent domains constraints confidence questions_asked assumptions".split()
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -64,6 +65,7 @@ ID_LENGTH: Final = 6
 FIRST_AVAILABLE: Final = ("claude", "codex", "gemini", "opencode", "openai")
 # Names of files say what a request is about; beyond these nothing new is learned from them.
 MOST_NAMES: Final = 500
+CLEAN_TEXTS: Final = "clean-texts"
 MOST_DRAWS: Final = 100
 
 AskQuestion = Callable[[ClarifyingQuestion], str | None]
@@ -266,14 +268,15 @@ class _Opening:
 
     def resolved(self, wanted: ScopeRequest) -> Scope:
         if wanted not in self._resolved:
-            self._resolved[wanted] = resolve_scope(
-                wanted,
-                project=self._project,
-                cwd=self._assembly.cwd,
-                environment=self._assembly.environ,
-                allow_words=self._request.meaning.takes_words,
-                no_secrets=self._assembly.settings.texts("council.no_secrets"),
-            )
+            with remembered(self._assembly.places.cache / CLEAN_TEXTS):
+                self._resolved[wanted] = resolve_scope(
+                    wanted,
+                    project=self._project,
+                    cwd=self._assembly.cwd,
+                    environment=self._assembly.environ,
+                    allow_words=self._request.meaning.takes_words,
+                    no_secrets=self._assembly.settings.texts("council.no_secrets"),
+                )
         return self._resolved[wanted]
 
     def _named_in_words(self) -> ScopeRequest:

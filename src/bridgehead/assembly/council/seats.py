@@ -165,6 +165,8 @@ class Workplace:
 
     @classmethod
     def prepare(cls, assembly: Assembly, council: StoredCouncil, scope: Scope) -> Workplace:
+        if council.seats == ("static",):  # which looks at what is in memory
+            return cls(Snapshot(_snapshots(assembly) / council.review_id))
         snapshot = take_snapshot(scope, folder=_snapshots(assembly), review_id=council.review_id)
         if council.task.task_type is not TaskType.IMPLEMENTATION:
             return cls(snapshot)

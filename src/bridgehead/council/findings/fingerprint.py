@@ -64,7 +64,7 @@ def identify(
     start = start_line(anchor, text) if anchor and text else None
     if anchor is None or text is None or start is None:
         return Identity(_weak(type, title, domain, requirement_id))
-    block, index = _blocks(text)[start]
+    block, index = _placed(text, start)
     names = (anchor.path, *earlier_names(anchor.path, renames))
     first, *others = (_strong(name, family_of(type), index, block) for name in names)
     return Identity(first, tuple(others))
@@ -117,6 +117,13 @@ def _most_frequent(names: Iterable[str]) -> str:
     return min(counts, key=lambda name: (-counts[name], name))
 
 
+def _placed(text: FileText, start: int) -> tuple[tuple[str, ...], int]:
+    """The block that begins at a line, and how many times it has begun up to there."""
+    block = _block(text, start)
+    alike = (number for number, line in enumerate(text.squeezed_lines[:start], start=1) if line == block[0])
+    return block, sum(_block(text, number) == block for number in alike)
+
+
 @lru_cache(maxsize=64)
 def _blocks(text: FileText) -> dict[int, tuple[tuple[str, ...], int]]:
     """For every non-blank line its block, and how many times that block has begun up to there."""
@@ -135,7 +142,7 @@ def _block(text: FileText, line: int) -> tuple[str, ...]:
     characters = 0
     for number in text.non_blank_from(line):
         block.append(text.squeezed_lines[number - 1])
-        characters += sum(unicodedata.category(letter)[0] in "LN" for letter in block[-1])
+        characters += sum(map(str.isalnum, block[-1]))
         if characters >= ENOUGH_CHARACTERS or len(block) == MOST_BLOCK_LINES:
             break
     return tuple(block)

@@ -292,7 +292,7 @@ class Registry:
 def load_registry() -> Registry:
     """The registry that ships with the package."""
     text = resources.files("bridgehead.council.request").joinpath("domains.yaml").read_text(encoding="utf-8")
-    return read_registry(yaml.safe_load(text))
+    return read_registry(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 def read_registry(document: Mapping[str, Any]) -> Registry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,10 +54,10 @@ class ScopeMaterial:
 
 def scope_material(files: Mapping[str, str], diff: str | None = None) -> ScopeMaterial:
     """Take whole files in path order as far as they fit; what does not is named."""
-    changed = _fitting(_diff_passages(diff or ""), MOST_CHARACTERS)
+    parts = ((_diff_name(part), part.text.rstrip("\n")) for part in sections(diff or ""))
+    changed = _fitting(parts, MOST_CHARACTERS)
     room = MOST_CHARACTERS - sum(len(passage.text) for passage in changed.passages)
-    numbered = (Passage(path, with_line_numbers(files[path])) for path in sorted(files))
-    return ScopeMaterial(changed, _fitting(numbered, room))
+    return ScopeMaterial(changed, _fitting(sorted(files.items()), room, with_line_numbers))
 
 
 def with_line_numbers(text: str) -> str:
@@ -65,20 +65,17 @@ def with_line_numbers(text: str) -> str:
     return "\n".join(f"{number:>5} | {line}" for number, line in enumerate(FileText(text).lines, start=1))
 
 
-def _fitting(passages: Iterable[Passage], room: int) -> Material:
+def _fitting(texts: Iterable[tuple[str, str]], room: int, show: Callable[[str], str] = str) -> Material:
+    """Those that fit as they are shown, which is never shorter than they are."""
     taken: list[Passage] = []
     left_out: list[str] = []
-    for passage in passages:
-        if len(passage.text) <= room:
-            taken.append(passage)
-            room -= len(passage.text)
+    for origin, text in texts:
+        if len(text) <= room and len(shown := show(text)) <= room:
+            taken.append(Passage(origin, shown))
+            room -= len(shown)
         else:
-            left_out.append(passage.origin)
+            left_out.append(origin)
     return Material(tuple(taken), tuple(left_out))
-
-
-def _diff_passages(diff: str) -> list[Passage]:
-    return [Passage(_diff_name(part), part.text.rstrip("\n")) for part in sections(diff)]
 
 
 def _diff_name(part: Section) -> str:

@@ -41,7 +41,7 @@ THE_WHOLE: Final = "the whole project"
 def take_from_disk(sieve: ScopeFilter, root: Path, path: str) -> None:
     """Put one file through the sieve; a deleted one is nothing to show."""
     try:
-        found = (root / path).lstat()
+        found = os.lstat(f"{root}/{path}")
     except OSError:
         return
     if stat.S_ISLNK(found.st_mode):

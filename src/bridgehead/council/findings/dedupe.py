@@ -209,13 +209,11 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
     if one.requirement_id and other.requirement_id and one.requirement_id != other.requirement_id:
         return False
     alike = scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES)
-    if not alike and weaknesses(one.told).isdisjoint(weaknesses(other.told)):  # the least, and quick to see
+    if not (alike or (_cite_the_same_lines(one, other) and _name_one_weakness(one, other))):
         return False
     relation = relate(one.references, other.references)
-    if relation is Relation.DIFFERENT:
-        return False
-    if relation is Relation.SAME_LINES:
-        return alike or _cite_the_same_lines(one, other)
+    if relation in (Relation.DIFFERENT, Relation.SAME_LINES):
+        return relation is Relation.SAME_LINES
     threshold = ALIKE if one.names.isdisjoint(other.names) else ALIKE_BY_NAME
     return scores_above(one.wording, other.wording, threshold)
 
@@ -227,6 +225,10 @@ def _cite_the_same_lines(one: Candidate, other: Candidate) -> bool:
         for mine in one.references
         for theirs in other.references
     )
+
+
+def _name_one_weakness(one: Candidate, other: Candidate) -> bool:
+    return not weaknesses(one.told).isdisjoint(weaknesses(other.told))
 
 
 def by_severity_then_id(candidate: Candidate) -> tuple[object, ...]:

@@ -53,17 +53,20 @@ def place_by_name(path: str) -> str | None:
     *folders, name = PurePosixPath(path).parts
     if folders[:1] == [".github"]:  # a workflow that runs tests is run all the same
         return None
-    lowered = {folder.casefold() for folder in folders}
     known = _places().items()
-    return next((kind for kind, (names, _) in known if not lowered.isdisjoint(names)), None) or next(
+    return next((kind for kind, (pattern, _) in known if any(map(pattern.fullmatch, folders))), None) or next(
         (kind for kind, (_, pattern) in known if pattern.fullmatch(name)), None
     )
 
 
 @cache
-def _places() -> dict[str, tuple[frozenset[str], re.Pattern[str]]]:
+def _places() -> dict[str, tuple[re.Pattern[str], re.Pattern[str]]]:
+    """For every kind of place what its folders are called, one of them at least, or else its files."""
     table = yaml.safe_load((RULES / "places.yml").read_bytes())
-    return {kind: (frozenset(one["folders"]), re.compile(one.get("name", r"(?!)"))) for kind, one in table.items()}
+    return {
+        kind: (re.compile("|".join(one["folders"]), re.IGNORECASE), re.compile(one.get("name", r"(?!)")))
+        for kind, one in table.items()
+    }
 
 
 def place_of(path: str, text: str) -> str | None:

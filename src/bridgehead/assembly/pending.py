@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.rigs.clones import known_clones
 from bridgehead.contract.pending import Answer, PendingItem, refusal
 from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
@@ -99,13 +100,18 @@ def _reviews(clone: str) -> Reviews:
     return CouncilReviews(clone)
 
 
+def _answer_flow(item: PendingItem, answer: Answer) -> None:
+    from bridgehead.assembly.flows.recording import answer_flow
+
+    answer_flow(item, answer)
+
+
 def pending_list(assembly: Assembly, store: Store, warn: Callable[[str], None]) -> PendingList:
     """Everything that waits for someone: the record's items and what the parts compute. `warn` gets warnings."""
-    from bridgehead.assembly.flows.recording import answer_flow
-    from bridgehead.assembly.rigs.inbox import PendingEnvelopes
+    project = assembly.places.project
+    computed: list[ComputedItems] = []
+    if known_clones(project, store):
+        from bridgehead.assembly.rigs.inbox import PendingEnvelopes
 
-    return PendingList(
-        store,
-        computed=(PendingEnvelopes(assembly.places.project, store, warn, _reviews),),
-        takers={PendingKind.FLOW_REQUEST: answer_flow},
-    )
+        computed.append(PendingEnvelopes(project, store, warn, _reviews))
+    return PendingList(store, computed=computed, takers={PendingKind.FLOW_REQUEST: _answer_flow})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.contract.report import BridgeReport, violations
+from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Confidence, ErrorClass, Severity, Status, Verdict
 from bridgehead.council.calls import Call, CallFailed, CallKey, DeadlineReached, GivenUp, Reply, SeatEvent, Step, Turn
 from bridgehead.council.debate.call_batch import Budget
@@ -24,6 +24,7 @@ from bridgehead.council.prompts.packet_limit import NOTE
 from bridgehead.council.replies.items import Intake
 from bridgehead.council.request.plan import CouncilOptions
 from council.support.driving import AT, Driver, drive, item, items, seat, surroundings, task
+from tools.schema_files import violations
 
 FILES = {"src/orders.py": "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur\n"}
 HERE = "src/orders.py:4 `cur.execute(q + oid)`"

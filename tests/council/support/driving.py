@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.task import BridgeInput, parse_bridge_input
-from bridgehead.contract.words import ErrorClass
+from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
+from bridgehead.contract.words import ErrorClass, Mode, TaskType
 from bridgehead.council.calls import Call, CallFailed, Reply, Result, Seat, SeatEvent
 from bridgehead.council.debate.seat_run import RoundsRun, SeatRun
 from bridgehead.council.findings.tree import Tree
@@ -23,13 +25,16 @@ Script = Callable[[Call], object]
 
 
 def task(**fields: Any) -> BridgeInput:
+    mode = fields.get("mode", usual_mode(TaskType(fields.get("task_type", "review"))))
     usual = {
         "session_id": "r1",
         "scope": "src/",
         "task_description": "Review the order service",
         "domains": ["security"],
+        "mode": mode,
+        "context_policy": usual_context_policy(Mode(mode) if mode else None),
     }
-    return parse_bridge_input({**usual, **fields}).task
+    return msgspec.convert({**usual, **fields}, BridgeInput)
 
 
 def seat(name: str = "claude", **fields: Any) -> Seat:

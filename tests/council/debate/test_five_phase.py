@@ -11,8 +11,14 @@ import pytest
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Intensity, OutputState, Verdict
 from bridgehead.council.calls import Call, DeadlineReached, Role, Step
-from bridgehead.council.debate.five_phase import FivePhaseRun
-from bridgehead.council.debate.five_phase_vote import Stance, debate_verdict, final_state, support_share, task_budget
+from bridgehead.council.debate.five_phase import (
+    FivePhaseRun,
+    Stance,
+    debate_verdict,
+    final_state,
+    support_share,
+    task_budget,
+)
 from bridgehead.council.request.plan import DEFAULT, SECURITY_ELEVATED
 from council.support.driving import AT, Driver, item, items, seat, surroundings, task
 from tools.schema_files import violations

@@ -14,7 +14,7 @@ import bridgehead.council
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Intensity, TaskType
 from bridgehead.council.calls import CallKey, Role, Step
-from bridgehead.council.debate.seat_run import RoundsRun
+from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.prompts.debate import (
     Debated,
     advocate_prompt,
@@ -317,7 +317,7 @@ def test_files_that_do_not_fit_are_named_and_warned_about() -> None:
     material = scope_material({"a.py": "x" * MOST_CHARACTERS, "b.py": "y"})
     assert material.files.left_out == ("a.py",)
     assert material.files.warnings == ("material_left_out:1",)
-    blind = RoundsRun(seat(reads_files=False), task(), surroundings(None, material=material))
+    blind = SeatRun(seat(reads_files=False), task(), surroundings(None, material=material))
     run = Driver(blind, one_finding)
     report = run.drive()
     assert "material_left_out:1" in report.warnings

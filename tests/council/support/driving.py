@@ -12,7 +12,7 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
 from bridgehead.contract.words import ErrorClass, Mode, TaskType
 from bridgehead.council.calls import Call, CallFailed, Reply, Result, Seat, SeatEvent
-from bridgehead.council.debate.seat_run import RoundsRun, SeatRun
+from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import load_registry
@@ -106,6 +106,6 @@ def drive(script: Script, *, files: Mapping[str, str | None] | None = None, **fi
     """A whole run of one seat; returns the driver, whose `run.report` is set."""
     seat_fields = fields.pop("seat_fields", {})
     around = fields.pop("around", {})
-    driver = Driver(RoundsRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
+    driver = Driver(SeatRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
     driver.drive()
     return driver

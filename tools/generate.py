@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bridgehead.contract.schema_files import as_text, schemas
 from tools.reference_pages import pages
+from tools.schema_files import as_text, schemas
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

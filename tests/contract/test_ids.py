@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from bridgehead.contract.ids import id_sort_key, is_session_id, model_slugs, numbered_id, run_id
+from bridgehead.contract.ids import id_sort_key, model_slugs, numbered_id
 
 
 @pytest.mark.parametrize(("number", "shown"), [(1, "C001"), (999, "C999"), (1000, "C1000")])
@@ -32,15 +30,3 @@ def test_ids_sort_by_prefix_then_number() -> None:
 )
 def test_model_slugs_are_short_and_distinct(models: list[str], slugs: list[str]) -> None:
     assert model_slugs(models) == slugs
-
-
-@pytest.mark.parametrize(
-    ("text", "good"),
-    [("r1", True), ("a.b_c-D", True), ("", False), ("a b", False), ("x" * 128, True), ("é", False), ("a/b", False)],
-)
-def test_session_ids(text: str, good: bool) -> None:
-    assert is_session_id(text) is good
-
-
-def test_a_run_id_reads_as_its_time() -> None:
-    assert run_id("council", datetime(2026, 11, 15, 10, 15, 2, tzinfo=UTC)) == "council-20261115-101502"

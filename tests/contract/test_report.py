@@ -10,8 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from bridgehead.contract.report import PRESENCE, Artifacts, BridgeReport, Output, Presence, Usage, presence, violations
-from bridgehead.contract.schema_files import schemas
+from bridgehead.contract.report import Artifacts, BridgeReport, Output, Usage
 from bridgehead.contract.words import (
     CapabilityProfile,
     Confidence,
@@ -22,6 +21,7 @@ from bridgehead.contract.words import (
     TaskType,
     Verdict,
 )
+from tools.schema_files import PRESENCE, Presence, presence, schemas, violations
 
 FINDING = Output(
     id="C001",

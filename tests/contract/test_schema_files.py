@@ -7,7 +7,7 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from bridgehead.contract.schema_files import as_text, schemas
+from tools.schema_files import as_text, schemas
 
 
 @pytest.mark.parametrize("name", schemas())

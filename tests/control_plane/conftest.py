@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.control_plane.stores.memory import MemoryStore
-from bridgehead.control_plane.stores.sqlite import SqliteStore
+from bridgehead.control_plane.stores.sqlite import MemoryStore, SqliteStore
 from bridgehead.host.clock import ManualClock
 
 pytest.register_assert_rewrite("suites.store_suite")

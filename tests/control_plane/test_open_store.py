@@ -10,8 +10,7 @@ import pytest
 
 from bridgehead.control_plane.stores import open_store
 from bridgehead.control_plane.stores.failures import DriverMissing
-from bridgehead.control_plane.stores.memory import MemoryStore
-from bridgehead.control_plane.stores.sqlite import SqliteStore
+from bridgehead.control_plane.stores.sqlite import MemoryStore, SqliteStore
 from bridgehead.errors import ConfigError
 from control_plane.store_suite import SENT, event, ids
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.control_plane.stores.memory import MemoryStore
+from bridgehead.control_plane.stores.sqlite import MemoryStore
 from bridgehead.dashboard import live
 from bridgehead.dashboard.live import Broadcast, Reader
 from dashboard.support.served import TOKEN, Served, note, served

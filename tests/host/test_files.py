@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.errors import FileError
-from bridgehead.host import files
+from bridgehead.host import directories, files
 from bridgehead.host.file_errors import (
     AccessDenied,
     DiskFull,
@@ -391,8 +391,8 @@ def test_below_a_root_no_directory_on_the_way_may_be_a_link(tmp_path: Path) -> N
         lambda: write_atomic(target, "stolen", root=root),
         lambda: append_line(target, "stolen", root=root),
         lambda: read_bounded(target, 100, root=root),
-        lambda: files.make_dir(target.parent / "new", root=root),
-        lambda: files.make_private_dir(target.parent / "new", root=root),
+        lambda: directories.make_dir(target.parent / "new", root=root),
+        lambda: directories.make_private_dir(target.parent / "new", root=root),
     ):
         with pytest.raises(IsSymlink, match="way was not"):
             attempt()

@@ -1,10 +1,9 @@
-"""Names the product gives to things: output ids, model slugs, run ids; how ids are sorted and shown."""
+"""Names the product gives to things: output ids, model slugs; how ids are sorted and shown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 
 CHALLENGE_PREFIX: Final = "CH"
@@ -13,13 +12,7 @@ SINGLE_SOURCE_PREFIX: Final = "SS"
 DISPUTED_PREFIX: Final = "D"
 INTEGRATION_PREFIX: Final = "INT"
 
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TRAILING_NUMBER: Final = re.compile(r"(.*?)([0-9]*)", re.DOTALL)
-
-
-def is_session_id(text: str) -> bool:
-    """Whether `text` may name a session: 1 to 128 of `[A-Za-z0-9._-]` (council §2)."""
-    return _SESSION_ID.fullmatch(text) is not None
 
 
 def numbered_id(prefix: str, number: int) -> str:
@@ -48,8 +41,3 @@ def model_slugs(models: Sequence[str]) -> list[str]:
             slug = f"{base}-{count}"
         slugs.append(slug)
     return slugs
-
-
-def run_id(noun: str, at: datetime) -> str:
-    """`council-20261115-101502`: readable, sorted by time; the caller resolves collisions with `-2`, `-3`."""
-    return f"{noun}-{at:%Y%m%d-%H%M%S}"

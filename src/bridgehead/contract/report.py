@@ -1,13 +1,12 @@
 """What comes back from a bridge: output items (council §7) and the bridge report (council §12).
 
 Every field of a report is always present, null where it does not apply; which fields may be null under which status
-is one table here, used by `violations` and by the published schema alike.
+is in the published schema (tools/schema_files.py has the table).
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -156,71 +155,3 @@ class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
     """A rig's: what it claims about its bridge, connection and models; believed by nobody (council §23)."""
     unseen_files: tuple[str, ...] | UnsetType = UNSET
     """Files of the scope that the seat could not open and that did not fit into its prompts."""
-
-
-class Presence(Enum):
-    """What one field holds under one status."""
-
-    SET = "set"
-    NULL = "null"
-    EMPTY = "empty"
-    EITHER = "either"
-
-
-_WORDING: Final = {Presence.SET: "set", Presence.NULL: "null", Presence.EMPTY: "an empty list"}
-_S, _N, _E, _X = Presence.SET, Presence.NULL, Presence.EMPTY, Presence.EITHER
-
-# council §12, one row per field whose value depends on the status: COMPLETED, SKIPPED, HALTED, ABORTED.
-PRESENCE: Final[dict[str, tuple[Presence, Presence, Presence, Presence]]] = {
-    "connection_used": (_S, _X, _X, _X),
-    "skip_reason": (_N, _S, _N, _N),
-    "halt_reason": (_N, _N, _S, _N),
-    "halt_message": (_N, _N, _S, _N),
-    "domains_covered": (_X, _E, _E, _E),
-    "debate_rounds": (_S, _N, _N, _N),
-    "outputs": (_X, _E, _E, _E),
-    "withdrawn_outputs": (_X, _E, _E, _E),
-    "disputed_outputs": (_X, _E, _E, _E),
-    "verdict": (_X, _N, _N, _N),
-    "confidence": (_S, _N, _N, _N),
-    "prompt_size_chars_r1": (_X, _X, _N, _X),
-    "prompt_size_chars_r2": (_X, _X, _N, _X),
-    "prompt_size_chars_r3": (_X, _X, _N, _X),
-    "prompt_size_chars_r4": (_X, _X, _N, _X),
-    "local_council_type": (_S, _N, _N, _N),
-    "local_council_degraded": (_S, _N, _N, _N),
-    "degradation_reason": (_X, _N, _N, _N),
-    "diversity_sources": (_X, _E, _E, _E),
-    "runtime": (_X, _N, _N, _N),
-    "toolchain": (_X, _N, _N, _N),
-    "exchange_mode": (_X, _N, _N, _N),
-}
-STATUS_COLUMN: Final = {status: column for column, status in enumerate(Status)}
-
-
-def presence(field: str, status: Status) -> Presence:
-    """What `field` holds in a report of that status."""
-    row = PRESENCE.get(field)
-    return Presence.EITHER if row is None else row[STATUS_COLUMN[status]]
-
-
-def violations(report: BridgeReport) -> list[str]:
-    """Every way in which a report's fields do not fit its status; empty for a good report."""
-    broken: list[str] = []
-    for field in PRESENCE:
-        wanted, value = presence(field, report.status), getattr(report, field)
-        if not _fits(wanted, value):
-            broken.append(f"{field} must be {_WORDING[wanted]} when {report.status}")
-    return broken
-
-
-def _fits(wanted: Presence, value: object) -> bool:
-    match wanted:
-        case Presence.SET:
-            return value is not None
-        case Presence.NULL:
-            return value is None
-        case Presence.EMPTY:
-            return value == ()
-        case Presence.EITHER:
-            return True

@@ -1,6 +1,6 @@
 """The language between the pure council and whoever runs it: what happened goes in, what is to be done comes out.
 
-The council itself makes no call, reads no clock and draws no lot. `RoundsRun` (one seat) and `CouncilRun` (all of
+The council itself makes no call, reads no clock and draws no lot. `SeatRun` (one seat) and `CouncilRun` (all of
 them) are fed with inputs and answer each with a `Turn`:
 
     run = CouncilRun(plan, inputs)      # council.py, request/plan.py, interfaces.py

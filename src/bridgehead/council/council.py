@@ -37,7 +37,7 @@ from bridgehead.council.calls import (
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Budget
 from bridgehead.council.debate.five_phase import FivePhaseRun
 from bridgehead.council.debate.multi_model import MultiModelRun
-from bridgehead.council.debate.seat_run import NO_ANSWER, RoundsRun, SeatRun
+from bridgehead.council.debate.seat_run import NO_ANSWER, SeatRun
 from bridgehead.council.findings.fingerprint import with_identity
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.interfaces import RunInputs
@@ -398,7 +398,7 @@ def run_for(
         seat = msgspec.structs.replace(seat, models=seat.models[:1])
     if debate is not None or seat.messaging:
         return FivePhaseRun(seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT)
-    kind = MultiModelRun if len(seat.models) > 1 else RoundsRun
+    kind = MultiModelRun if len(seat.models) > 1 else SeatRun
     return kind(seat, task, inputs, budget=budget, seating=seating)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bridgehead.host.directories import make_dir, make_private_dir, opened_directory, refuse_nul
+from bridgehead.host.directories import opened_directory, refuse_nul
 from bridgehead.host.file_errors import (
     AnyPath,
     DiskFull,
@@ -27,8 +27,6 @@ from bridgehead.host.file_errors import (
     UnusableText,
     translated,
 )
-
-__all__ = ["append_line", "make_dir", "make_private_dir", "opened_regular", "read_bounded", "write_atomic"]
 
 STALE_SECONDS = 3600.0
 _TEMPORARY = r"\..+\.\d+\.[0-9a-f]{16}\.tmp(-journal|-wal|-shm)?"
@@ -111,6 +109,21 @@ def append_line(
                 os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def put_in_place(whole: Path, path: Path) -> bool:
+    """Give a complete file its name, unless there is one of that name: another process may have been faster."""
+    try:
+        os.link(whole, path, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP) or os.path.lexists(path):
+            raise
+        whole.rename(path)  # a file system without hard links
+    with opened_directory(path.parent) as directory:
+        os.fsync(directory)
+    return True
 
 
 @contextmanager

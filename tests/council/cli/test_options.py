@@ -12,7 +12,7 @@ from bridgehead.assembly.council import seats as seats_module
 from bridgehead.assembly.council.request import NoFindings, read_seed_findings
 from bridgehead.assembly.council.seats import list_availability
 from bridgehead.cli.council.options import read_requirements
-from bridgehead.contract.task import InvalidBridgeInput, Requirement
+from bridgehead.contract.task import Requirement
 from bridgehead.contract.words import Intensity, RequirementLevel, TaskType
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.scope.scope import ScopeRequest
@@ -218,7 +218,7 @@ def test_an_adapter_that_breaks_does_not_keep_the_others_from_being_looked_at(
 
 
 def test_blank_words_are_nothing_to_plan(hall: Hall) -> None:
-    with pytest.raises(InvalidBridgeInput, match="scope must be a non-empty string"):
+    with pytest.raises(UserError, match="scope must be a non-empty string"):
         hall.call(verb="plan", scope=ScopeRequest(paths=(" ",)))
 
 

@@ -8,13 +8,20 @@ from typing import Any
 
 import pytest
 
-from bridgehead.contract.report import BridgeReport, violations
+from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Intensity, OutputState, Verdict
 from bridgehead.council.calls import Call, DeadlineReached, Role, Step
-from bridgehead.council.debate.five_phase import FivePhaseRun
-from bridgehead.council.debate.five_phase_vote import Stance, debate_verdict, final_state, support_share, task_budget
+from bridgehead.council.debate.five_phase import (
+    FivePhaseRun,
+    Stance,
+    debate_verdict,
+    final_state,
+    support_share,
+    task_budget,
+)
 from bridgehead.council.request.plan import DEFAULT, SECURITY_ELEVATED
 from council.support.driving import AT, Driver, item, items, seat, surroundings, task
+from tools.schema_files import violations
 
 FILES = {"src/orders.py": "a\nb\nc\ncur.execute(q + oid)\n"}
 HERE = "src/orders.py:4 `cur.execute(q + oid)`"

@@ -7,11 +7,12 @@ from typing import Any
 
 from msgspec import structs
 
-from bridgehead.contract.report import BridgeReport, violations
+from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import LocalCouncilType, Status
 from bridgehead.council.calls import Call, DeadlineReached, Reply, Result, Role, Step
 from bridgehead.council.debate.multi_model import MultiModelRun
 from council.support.driving import AT, Driver, item, items, seat, surroundings, task
+from tools.schema_files import violations
 
 MODELS = ("glm/glm-4-7", "kimi/moonshot", "qwen/plus")
 WORDS = "alpha beta gamma delta epsilon".split()

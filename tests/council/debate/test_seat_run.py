@@ -12,18 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.contract.report import BridgeReport, violations
+from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Confidence, ErrorClass, Severity, Status, Verdict
 from bridgehead.council.calls import Call, CallFailed, CallKey, DeadlineReached, GivenUp, Reply, SeatEvent, Step, Turn
 from bridgehead.council.debate.call_batch import Budget
 from bridgehead.council.debate.challenges import Debate
 from bridgehead.council.debate.first_round import expert_owner
 from bridgehead.council.debate.ledger import Ledger
-from bridgehead.council.debate.seat_run import RoundsRun
+from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.prompts.packet_limit import NOTE
 from bridgehead.council.replies.items import Intake
 from bridgehead.council.request.plan import CouncilOptions
 from council.support.driving import AT, Driver, drive, item, items, seat, surroundings, task
+from tools.schema_files import violations
 
 FILES = {"src/orders.py": "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur\n"}
 HERE = "src/orders.py:4 `cur.execute(q + oid)`"
@@ -644,7 +645,7 @@ def test_no_usable_expert_skips_the_seat_with_the_usual_reason() -> None:
 
 
 def test_of_equally_usual_reasons_the_first_experts_counts_whoever_failed_first() -> None:
-    run = RoundsRun(seat(), task(domains=["security", "api"]), surroundings())
+    run = SeatRun(seat(), task(domains=["security", "api"]), surroundings())
     for call in reversed(run.start(AT).calls):
         reason = f"cli_error: {call.key.agent}"
         run.feed(CallFailed(key=call.key, reason=reason, error_class=ErrorClass.OTHER, at=AT))
@@ -707,7 +708,7 @@ def test_a_lost_session_falls_back_to_a_prompt_that_stands_alone() -> None:
 
 
 def test_at_the_deadline_a_seat_without_any_expert_is_skipped() -> None:
-    run = RoundsRun(seat(), task(), surroundings())
+    run = SeatRun(seat(), task(), surroundings())
     run.start(AT)
     turn = run.feed(DeadlineReached(seat="claude", at=AT))
     assert run.report is not None
@@ -717,7 +718,7 @@ def test_at_the_deadline_a_seat_without_any_expert_is_skipped() -> None:
 
 
 def test_at_the_deadline_what_was_heard_is_reported_with_the_rounds_that_finished() -> None:
-    run = RoundsRun(seat(), task(), surroundings())
+    run = SeatRun(seat(), task(), surroundings())
     driver = Driver(run, script({(Step.ANALYSIS, "security"): items(item(severity="HIGH"))}))
     (expert, *_) = run.start(AT).calls
     run.feed(driver.answer(expert))
@@ -728,7 +729,7 @@ def test_at_the_deadline_what_was_heard_is_reported_with_the_rounds_that_finishe
 
 
 def test_a_seat_that_is_given_up_is_skipped_without_an_answer() -> None:
-    run = RoundsRun(seat(), task(), surroundings())
+    run = SeatRun(seat(), task(), surroundings())
     run.start(AT)
     run.feed(GivenUp(seat="claude", at=AT))
     assert run.report is not None
@@ -737,7 +738,7 @@ def test_a_seat_that_is_given_up_is_skipped_without_an_answer() -> None:
 
 def test_a_deadline_in_the_middle_of_the_answers_keeps_those_that_came() -> None:
     says = script({**ONE_HIGH, (Step.CHALLENGE, "challenger"): challenge("C001")})
-    run = RoundsRun(seat(), task(), surroundings())
+    run = SeatRun(seat(), task(), surroundings())
     driver = Driver(run, says)
     waiting = list(run.start(AT).calls)
     while waiting:
@@ -758,7 +759,7 @@ def test_results_after_the_report_change_nothing() -> None:
 
 
 def test_a_budget_stops_before_the_next_round_and_says_so() -> None:
-    run = RoundsRun(seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=9)))
+    run = SeatRun(seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=9)))
     driver = Driver(run, script(ONE_HIGH))
     report = driver.drive()
     assert (len(driver.calls), report.termination_reason) == (3, "budget")
@@ -766,7 +767,7 @@ def test_a_budget_stops_before_the_next_round_and_says_so() -> None:
 
 
 def test_a_budget_too_small_for_round_one_skips_the_seat_before_any_call() -> None:
-    run = RoundsRun(seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=2)))
+    run = SeatRun(seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=2)))
     turn = run.start(AT)
     assert turn.calls == ()
     assert run.report is not None
@@ -920,7 +921,7 @@ def test_property_the_order_of_answers_does_not_change_the_report(seed: int, ord
         return random_reply(random.Random(f"{seed} {call.key}"))
 
     in_order = report_of(drive(says, files=FILES, domains=["security", "testing"]))
-    run = RoundsRun(seat(), task(domains=["security", "testing"]), surroundings(FILES))
+    run = SeatRun(seat(), task(domains=["security", "testing"]), surroundings(FILES))
     driver, chance = Driver(run, says), random.Random(order)
     waiting = list(run.start(AT).calls)
     while run.report is None:
@@ -944,7 +945,7 @@ def test_events_carry_their_bridge_and_a_line() -> None:
 
 
 def test_a_failed_call_names_its_class_in_the_log() -> None:
-    run = RoundsRun(seat(), task(), surroundings())
+    run = SeatRun(seat(), task(), surroundings())
     (first, *_) = run.start(AT).calls
     failed = CallFailed(key=first.key, reason="timeout_after_180s", error_class=ErrorClass.TIMEOUT, at=AT)
     (event,) = run.feed(failed).events
@@ -955,7 +956,7 @@ def test_ids_do_not_depend_on_who_answers_first() -> None:
     says = script({(Step.ANALYSIS, name): items(item(f"Of {name}")) for name in ("security", "api", "challenger")})
     orders = set()
     for order in permutations(range(4)):
-        run = RoundsRun(seat(), task(domains=["security", "api"], intensity="quick"), surroundings())
+        run = SeatRun(seat(), task(domains=["security", "api"], intensity="quick"), surroundings())
         driver = Driver(run, says)
         calls = run.start(AT).calls
         later = [call for place in order for call in run.feed(driver.answer(calls[place])).calls]

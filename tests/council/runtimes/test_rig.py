@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.contract.report import BridgeReport, violations
-from bridgehead.contract.task import BridgeInput, parse_bridge_input
+from bridgehead.contract.report import BridgeReport
+from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Confidence, OutputState, Severity, Status
 from bridgehead.council.reporting.seat_report import SeatFacts
 from bridgehead.council.runtimes.rig import RigAnswer, RigRejected, read_answer, request_body
+from tools.schema_files import violations
 
 TASK = BridgeInput(session_id="k3v9qa", scope="src/", task_description="look", domains=("security",))
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -60,7 +61,7 @@ def test_the_request_holds_a_bridge_input_that_can_be_parsed_again_and_the_commi
     body = request_body(TASK, COMMIT)
     document = json.loads(body.partition("```json\n")[2].partition("\n```")[0])
 
-    assert parse_bridge_input(document).task == TASK
+    assert msgspec.convert(document["bridge_input"], BridgeInput) == TASK
     assert document["commit"] == COMMIT
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from bridgehead.contract.report import violations
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import CapabilityProfile, ErrorClass, LocalCouncilType, Status
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
@@ -27,6 +26,7 @@ from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import LocalSeats, OwnReport, Posted, SeatOutcome
 from bridgehead.host.clock import ManualClock
 from bridgehead.host.command import Cancel, Command
+from tools.schema_files import violations
 
 TASK = BridgeInput(session_id="k3v9qa", scope="src/", task_description="look", domains=("security",))
 SCOPE = Scope(("src",), {"src/app.py": "import os\nprint(undefined_name)\n"}, commit="c" * 40)

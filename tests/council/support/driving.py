@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.task import BridgeInput, parse_bridge_input
-from bridgehead.contract.words import ErrorClass
+from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
+from bridgehead.contract.words import ErrorClass, Mode, TaskType
 from bridgehead.council.calls import Call, CallFailed, Reply, Result, Seat, SeatEvent
-from bridgehead.council.debate.seat_run import RoundsRun, SeatRun
+from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import load_registry
@@ -23,13 +25,16 @@ Script = Callable[[Call], object]
 
 
 def task(**fields: Any) -> BridgeInput:
+    mode = fields.get("mode", usual_mode(TaskType(fields.get("task_type", "review"))))
     usual = {
         "session_id": "r1",
         "scope": "src/",
         "task_description": "Review the order service",
         "domains": ["security"],
+        "mode": mode,
+        "context_policy": usual_context_policy(Mode(mode) if mode else None),
     }
-    return parse_bridge_input({**usual, **fields}).task
+    return msgspec.convert({**usual, **fields}, BridgeInput)
 
 
 def seat(name: str = "claude", **fields: Any) -> Seat:
@@ -101,6 +106,6 @@ def drive(script: Script, *, files: Mapping[str, str | None] | None = None, **fi
     """A whole run of one seat; returns the driver, whose `run.report` is set."""
     seat_fields = fields.pop("seat_fields", {})
     around = fields.pop("around", {})
-    driver = Driver(RoundsRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
+    driver = Driver(SeatRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
     driver.drive()
     return driver

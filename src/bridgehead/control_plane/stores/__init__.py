@@ -37,7 +37,7 @@ def open_store(
     """
     scheme = _scheme(address)
     if scheme == "memory":
-        from bridgehead.control_plane.stores.memory import MemoryStore
+        from bridgehead.control_plane.stores.sqlite import MemoryStore
 
         return MemoryStore(read_only=read_only, clock=clock, new_id=new_id)
     if scheme in ("postgresql", "postgres"):

@@ -31,10 +31,10 @@ from bridgehead.control_plane.stores.sqlite import (
     note_damage,
     noted_damage,
     primary_code,
-    put_in_place,
 )
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import translated
+from bridgehead.host.files import put_in_place
 
 LARGE_BYTES: Final = 64 * 1024 * 1024
 NEWEST_ROWS: Final = 20_000

@@ -1,8 +1,7 @@
-"""The record in one SQLite file: private, with a write-ahead log, every commit synced."""
+"""The record in one SQLite file: private, with a write-ahead log, every commit synced; or in memory."""
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import stat
@@ -29,8 +28,8 @@ from bridgehead.control_plane.stores.rows import UnreadableRow
 from bridgehead.control_plane.stores.sql import SqlStore
 from bridgehead.errors import FileError, StoreError
 from bridgehead.host.clock import Clock
-from bridgehead.host.directories import make_private_dir, opened_directory
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import put_in_place, read_bounded, write_atomic
 
 if TYPE_CHECKING:
     import threading
@@ -249,6 +248,33 @@ class SqliteStore(SqlStore):
             raise RecordDamaged(self.where, str(error)) from error
 
 
+class MemoryStore(SqliteStore):
+    """The record in memory, for tests and trials: the same answers, gone with the process. A reader sees nothing."""
+
+    def __init__(
+        self, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
+    ) -> None:
+        super().__init__(Path("memory:"), read_only=read_only, clock=clock, new_id=new_id)
+
+    def _open_file(self) -> sqlite3.Connection | None:
+        if self.read_only:
+            return None
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        return self._prepared_to_write(connection, version=0)
+
+    def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        """There is nothing to recover."""
+
+    @contextmanager
+    def _watch(self) -> Iterator[Watch]:
+        yield _Polling()
+
+
+class _Polling:
+    def wait(self, stop: threading.Event, poll_seconds: float) -> None:
+        stop.wait(poll_seconds)
+
+
 class SqliteTransaction:
     """Statements on one connection."""
 
@@ -335,21 +361,6 @@ def _placing(path: Path) -> Iterator[None]:
         raise RecordUnplaceable(str(path), error.message) from error
     except OSError as error:
         raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
-
-
-def put_in_place(whole: Path, path: Path) -> bool:
-    """Give a complete file its name, unless there is one of that name: another process may have been faster."""
-    try:
-        os.link(whole, path, follow_symlinks=False)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP) or os.path.lexists(path):
-            raise
-        whole.rename(path)  # a file system without hard links
-    with opened_directory(path.parent) as directory:
-        os.fsync(directory)
-    return True
 
 
 # What is known about damage

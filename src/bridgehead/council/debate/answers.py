@@ -74,7 +74,7 @@ def take_responses(run: SeatState, replies: Iterable[ReadReply]) -> None:
     """Owners' answers; the parts of an owner whose packet was split are one answer."""
     by_owner: dict[Owner, list[ReadReply]] = {}
     for one in replies:
-        by_owner.setdefault(_owner(one), []).append(one)
+        by_owner.setdefault(one.owner, []).append(one)
     signals: list[Signal] = []
     for owner, parts in by_owner.items():
         responses = [entry for part in parts for entry in _responses(part.value)]
@@ -106,22 +106,17 @@ def note_trouble(run: SeatState, batch: CallBatch) -> None:
     run.troubled = run.troubled or partial or bool(batch.failures)
 
 
-def raise_items(run: SeatState, one: ReadReply) -> tuple[Signal, ...]:
+def raise_items(run: SeatState, one: ReadReply) -> list[Signal]:
     """Put the items of one reply into the ledger; those whose evidence is not there are doubted at once."""
-    owner = _owner(one)
-    placed, signals = items_of(one.value)
-    answers = one.ask.call.key.step is Step.RESPONSE
-    raised = enter_items(
-        run.ledger,
-        run.intake,
-        [(place, entry) for place, entry in placed if not (answers and _is_response(entry))],
-        signals,
-        owner,
-        agent=run.title(owner),
-        round_number=run.round,
+    placed, listed = items_of(one.value)
+    if one.ask.call.key.step is Step.RESPONSE:
+        placed = [(place, entry) for place, entry in placed if not _is_response(entry)]
+    title = run.title(one.owner)
+    raised, signals = enter_items(
+        run.ledger, run.intake, placed, listed, one.owner, agent=title, round_number=run.round
     )
-    run.debate.doubt_failed_evidence(raised.entries, run.round)
-    return raised.signals
+    run.debate.doubt_failed_evidence(raised, run.round)
+    return signals
 
 
 def _take_signals(run: SeatState, signals: Sequence[Signal]) -> None:
@@ -129,10 +124,6 @@ def _take_signals(run: SeatState, signals: Sequence[Signal]) -> None:
         run.roster.pass_over(signals)
         return
     run.roster.take_signals(signals, {entry.id: entry for entry in run.ledger})
-
-
-def _owner(one: ReadReply) -> Owner:
-    return Owner(one.ask.call.key.role, one.ask.call.key.domain)
 
 
 def _responses(value: Any) -> list[dict[str, Any]]:

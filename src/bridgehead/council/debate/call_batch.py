@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import Call, CallFailed, CallKey, CallUsage, Reply, Result
-from bridgehead.council.debate.ledger import Log
+from bridgehead.council.debate.ledger import Log, Owner
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import NOTHING
 from bridgehead.council.replies.reply import PARSE_FAILURE, Answered, Reader, read_reply
@@ -122,6 +122,10 @@ class ReadReply:
     ask: Ask
     value: Any
     partial: bool
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.ask.call.key.role, self.ask.call.key.domain)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
@@ -63,14 +62,6 @@ def first_round_asks(
     return [make_ask(seat, context, call_key, prompt, Answer.ITEMS, read_items) for call_key, prompt in prompts]
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """Items one reply brought into the ledger, and the signals it gave."""
-
-    entries: tuple[Entry, ...]
-    signals: tuple[Signal, ...]
-
-
 def enter_items(
     ledger: Ledger,
     intake: Intake,
@@ -81,13 +72,13 @@ def enter_items(
     agent: str,
     round_number: int,
     model: str | None = None,
-) -> Raised:
+) -> tuple[list[Entry], list[Signal]]:
     """Put a reply's items into the ledger and read its signals, which refer to their places in the reply."""
     listed = list(placed)
     drafts = [intake.draft(fields) for _, fields in listed]
     entries = ledger.add(drafts, owner, agent=agent, round_number=round_number, model=model)
     by_place = {place: entry for (place, _), entry in zip(listed, entries, strict=True)}
-    return Raised(tuple(entries), tuple(read_signals(signals, by_place)))
+    return entries, read_signals(signals, by_place)
 
 
 def items_of(value: Any) -> tuple[list[tuple[int, Mapping[str, Any]]], object]:

@@ -1,4 +1,5 @@
-"""The five-phase debate as a seat run: investigate, publish, challenge, join, final positions (council §17).
+"""The five-phase debate as a seat run: investigate, publish, challenge, join, final positions (council §17); who
+carries how much weight in it, what is confirmed, what the verdict is.
 
 Messages are carried by us, whether or not agents could write to each other: a round asks every reviewer once and shows
 what the others left behind, without names. A quick debate has no such round.
@@ -6,19 +7,22 @@ what the others left behind, without names. A quick debate has no such round.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from fractions import Fraction
 from itertools import combinations
 from typing import Any, Final
 
-from bridgehead.contract.words import OutputState
+from bridgehead.contract.report import Output
+from bridgehead.contract.words import Intensity, OutputState, Severity, Verdict
 from bridgehead.council.calls import Answer, CallKey, Step
 from bridgehead.council.debate.answers import raise_items, settle, take_items
 from bridgehead.council.debate.asks import debate_asks, packet_for
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, ReadReply
 from bridgehead.council.debate.first_round import CHALLENGER, INTEGRATOR, covered_domains, expert_owner
-from bridgehead.council.debate.five_phase_vote import ROUNDS, Stance, final_state, support_share, task_budget
 from bridgehead.council.debate.ledger import ChallengeState, Entry, Owner
-from bridgehead.council.debate.seat_run import BUDGET, RoundsRun
+from bridgehead.council.debate.seat_run import BUDGET, SeatRun
 from bridgehead.council.findings.dedupe import Candidate, matches
 from bridgehead.council.prompts.debate import Debated, debate_round_prompt, final_position_prompt
 from bridgehead.council.prompts.fences import Safe
@@ -26,13 +30,68 @@ from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import as_line, as_text
 from bridgehead.council.replies.reply import read_lists
 from bridgehead.council.reporting.seat_report import SeatFacts
-from bridgehead.council.request.plan import DEFAULT, Preset
+from bridgehead.council.request.plan import DEFAULT, SECURITY_DOMAIN, SECURITY_ELEVATED, Preset
 
+ROUNDS: Final = {Intensity.QUICK: 0, Intensity.STANDARD: 3, Intensity.THOROUGH: 5}
+HIGH_FAIL_AT: Final = 3
+MEDIUM_CONCERNS_AT: Final = 2
 READ_MESSAGES: Final = read_lists("messages", "outputs")
 READ_POSITIONS: Final = read_lists("positions", optional=("merges",))
 
 
-class FivePhaseRun(RoundsRun):
+class Stance(StrEnum):
+    SUPPORT = "support"
+    OPPOSE = "oppose"
+    ABSTAIN = "abstain"
+
+
+def task_budget(intensity: Intensity, reviewers: int) -> int:
+    """How many calls a debate may make altogether."""
+    if intensity is Intensity.QUICK:
+        return reviewers + 5
+    return (3 if intensity is Intensity.STANDARD else 5) * reviewers + 10
+
+
+def support_share(
+    stances: Mapping[str, Stance], advocate: str, reviewers: Collection[str], preset: Preset
+) -> Fraction | None:
+    """Weight of the supporters among those who took a position (K34); None when nobody did."""
+    others = len(reviewers) - (advocate in reviewers)
+    each = (1 - preset.da_weight) / others if others else Fraction(0)
+
+    def weight(wanted: Stance) -> Fraction:
+        named = [name for name, stance in stances.items() if stance is wanted]
+        return sum((preset.da_weight if name == advocate else each for name in named), Fraction(0))
+
+    supporting, opposing = weight(Stance.SUPPORT), weight(Stance.OPPOSE)
+    return supporting / (supporting + opposing) if supporting + opposing else None
+
+
+def final_state(share: Fraction | None, threshold: Fraction, *, origin_round: int) -> OutputState:
+    """Confirmed or discovered with enough support, else disputed."""
+    if share is None or share < threshold:
+        return OutputState.DISPUTED
+    return OutputState.DISCOVERED if origin_round >= 2 else OutputState.CONFIRMED
+
+
+def debate_verdict(outputs: Iterable[Output], preset: Preset) -> Verdict:
+    """The verdict of a standalone debate; inside a seat table 11.1 applies (K35)."""
+    listed = list(outputs)
+    held = [output for output in listed if output.status is not OutputState.DISPUTED]
+    disputed = [output for output in listed if output.status is OutputState.DISPUTED]
+    count = Counter(output.severity for output in held)
+    by_security = preset is SECURITY_ELEVATED and any(
+        output.domain == SECURITY_DOMAIN and output.severity is not None for output in held
+    )
+    if count[Severity.CRITICAL] or count[Severity.HIGH] >= HIGH_FAIL_AT or by_security:
+        return Verdict.FAIL
+    serious = any(output.severity in (Severity.CRITICAL, Severity.HIGH) for output in disputed)
+    if count[Severity.HIGH] or count[Severity.MEDIUM] >= MEDIUM_CONCERNS_AT or serious:
+        return Verdict.CONCERNS
+    return Verdict.PASS
+
+
+class FivePhaseRun(SeatRun):
     """A seat whose reviewers debate published findings and then vote with weights."""
 
     def __init__(self, *args: Any, preset: Preset = DEFAULT, **kwargs: Any) -> None:
@@ -91,7 +150,7 @@ class FivePhaseRun(RoundsRun):
         run = self._run
         asked = [challenge.id for challenge in run.debate.open_challenges()]
         for one in replies:
-            owner = _owner(one)
+            owner = one.owner
             for message in _messages(one, "challenge", "cross-challenge"):
                 self._take_challenge(owner, message)
             for message in _messages(one, "corroboration"):
@@ -99,7 +158,7 @@ class FivePhaseRun(RoundsRun):
             for message in _messages(one, "merge-proposal"):
                 self._agree(owner, as_line(message.get("finding_id")), as_line(message.get("other_id")))
         for one in replies:
-            owner = _owner(one)
+            owner = one.owner
             answers = [_as_response(message) for message in _messages(one, "defense", "withdrawal")]
             run.debate.take_responses(owner, answers, asked, run.round)
             raise_items(run, one)
@@ -136,7 +195,7 @@ class FivePhaseRun(RoundsRun):
     def _after_positions(self) -> None:
         batch = self._settled_batch()
         for one in batch.in_order():
-            self._take_positions(_owner(one), one.value)
+            self._take_positions(one.owner, one.value)
         settle(self._run, batch)
         self._join_agreed()
         self._decide()
@@ -232,7 +291,7 @@ class FivePhaseRun(RoundsRun):
             return
         if step is Step.POSITION:
             for one in batch.in_order():
-                self._take_positions(_owner(one), one.value)
+                self._take_positions(one.owner, one.value)
         else:
             self._take_messages(batch.in_order())
         settle(self._run, batch)
@@ -249,10 +308,6 @@ def anonymous(packet: dict[str, Any]) -> dict[str, Any]:
     """A packet whose findings do not say who wrote them."""
     shown = [{key: value for key, value in entry.items() if key != "agent"} for entry in packet["previous_findings"]]
     return {**packet, "previous_findings": shown}
-
-
-def _owner(one: ReadReply) -> Owner:
-    return Owner(one.ask.call.key.role, one.ask.call.key.domain)
 
 
 def _messages(one: ReadReply, *kinds: str) -> Iterator[Mapping[str, Any]]:

@@ -342,10 +342,6 @@ def is_serious(entry: Entry) -> bool:
     return entry.output.severity in (Severity.CRITICAL, Severity.HIGH)
 
 
-def domains_with_items(entries: Sequence[Entry]) -> set[str]:
-    return {entry.output.domain for entry in entries}
-
-
 def speaks_of(entry: Entry, requirement_id: str) -> bool:
     """Whether an item is about a requirement: by its field, or by naming it."""
     output = entry.output

@@ -18,13 +18,13 @@ from bridgehead.council.calls import Role, Step
 from bridgehead.council.debate.answers import consolidated, settle
 from bridgehead.council.debate.call_batch import CallBatch, ReadReply
 from bridgehead.council.debate.first_round import enter_items, first_round_asks, items_of, usual_failure
-from bridgehead.council.debate.ledger import Entry, Ledger, Owner
-from bridgehead.council.debate.seat_run import RoundsRun
+from bridgehead.council.debate.ledger import Entry, Ledger
+from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
 from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report, skipped_report
 
 
-class MultiModelRun(RoundsRun):
+class MultiModelRun(SeatRun):
     """Round 1 once per model, all in parallel, then a mini-synthesis."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -90,13 +90,12 @@ class MultiModelRun(RoundsRun):
 
     def _raise(self, replies: Iterable[ReadReply], ledger: Ledger, model: str) -> list[Entry]:
         for one in replies:
-            key = one.ask.call.key
-            owner = Owner(key.role, key.domain)
-            placed, signals = items_of(one.value)
-            raised = enter_items(
-                ledger, self._intake, placed, signals, owner, agent=self._run.title(owner), round_number=1, model=model
+            key, owner = one.ask.call.key, one.owner
+            placed, listed = items_of(one.value)
+            _, signals = enter_items(
+                ledger, self._intake, placed, listed, owner, agent=self._run.title(owner), round_number=1, model=model
             )
-            self._run.roster.pass_over(raised.signals)
+            self._run.roster.pass_over(signals)
             if key.role is Role.EXPERT and key.domain not in self._run.covered:
                 self._run.covered.append(key.domain)
         ledger.merge_duplicates()

@@ -1,8 +1,7 @@
-"""What every seat run has in common, and the run in rounds: Round 1, debate rounds, ruling, report (council §9)."""
+"""The run of one seat in rounds: Round 1, debate rounds, ruling, report (council §9)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -42,7 +41,7 @@ from bridgehead.council.debate.first_round import (
     first_round_asks,
     usual_failure,
 )
-from bridgehead.council.debate.ledger import Ledger, domains_with_items
+from bridgehead.council.debate.ledger import Ledger
 from bridgehead.council.debate.roster import Roster
 from bridgehead.council.debate.state import SeatState
 from bridgehead.council.interfaces import RunInputs
@@ -59,8 +58,11 @@ SeatInput = Reply | CallFailed | DeadlineReached | GivenUp | Interrupted
 BUDGET: Final = "budget"
 
 
-class SeatRun(ABC):
-    """One seat from its first call to its report. Feed it; carry out the turns it returns."""
+class SeatRun:
+    """One seat from its first call to its report: one model, experts, a Challenger and an Integration Checker.
+
+    Feed it; carry out the turns it returns.
+    """
 
     def __init__(
         self, seat: Seat, task: BridgeInput, inputs: RunInputs, *, budget: Budget | None = None, seating: int = 1
@@ -68,7 +70,6 @@ class SeatRun(ABC):
         self.seat = seat
         self.task = task
         self.report: BridgeReport | None = None
-        self._inputs = inputs
         self._seating = seating
         self._budget = budget or Budget()
         self._tally = Tally()
@@ -86,6 +87,20 @@ class SeatRun(ABC):
         self._cancelled: tuple[CallKey, ...] = ()
         self._batch: CallBatch | None = None
         self._then: Callable[[], None] | None = None
+        ledger = Ledger(seat.id_prefix, inputs.tree, self._log)
+        self._run = SeatState(
+            seat=seat,
+            context=self._context,
+            inputs=inputs,
+            intake=self._intake,
+            ledger=ledger,
+            debate=Debate(ledger, self._intake, self._log, withdrawal_guard=inputs.withdrawal_guard),
+            roster=Roster(inputs.registry, task, self._log),
+            log=self._log,
+            seating=seating,
+            sessions=self._sessions,
+        )
+        self._ending: str | None = None
 
     def start(self, at: str) -> Turn:
         """Begin; returns the calls of Round 1."""
@@ -113,14 +128,6 @@ class SeatRun(ABC):
         """Keys of the calls that have no result yet."""
         return self._batch.outstanding if self._batch is not None and self.report is None else ()
 
-    @abstractmethod
-    def _begin(self) -> None:
-        """Ask the first questions, or finish."""
-
-    @abstractmethod
-    def _cut_short(self, reason: str) -> None:
-        """Time is up and the batch has been settled: finish with what is there. `reason`: why a seat is skipped."""
-
     def _stop_waiting(self, happened: DeadlineReached | GivenUp | Interrupted) -> None:
         if isinstance(happened, DeadlineReached):
             reason = timeout_skip_reason(self.seat.timeout_seconds)
@@ -144,11 +151,6 @@ class SeatRun(ABC):
         if self._batch is not None and self._batch.is_done and self._then is not None and self.report is None:
             then, self._then = self._then, None
             then()
-
-    def _key(self, *, round_number: int, step: Step, role: Role, domain: str, **more: Any) -> CallKey:
-        return CallKey(
-            seat=self.seat.name, round=round_number, step=step, role=role, domain=domain, seating=self._seating, **more
-        )
 
     def _repair(self, key: CallKey, previous: Safe, answer: str) -> Safe:
         return repair_prompt(self._context, key, previous, answer)
@@ -202,28 +204,6 @@ class SeatRun(ABC):
         self._events, self._calls, self._cancelled = [], [], ()
         return turn
 
-
-class RoundsRun(SeatRun):
-    """The usual seat: one model, experts, a Challenger and an Integration Checker."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        inputs = self._inputs
-        ledger = Ledger(self.seat.id_prefix, inputs.tree, self._log)
-        self._run = SeatState(
-            seat=self.seat,
-            context=self._context,
-            inputs=inputs,
-            intake=self._intake,
-            ledger=ledger,
-            debate=Debate(ledger, self._intake, self._log, withdrawal_guard=inputs.withdrawal_guard),
-            roster=Roster(inputs.registry, self.task, self._log),
-            log=self._log,
-            seating=self._seating,
-            sessions=self._sessions,
-        )
-        self._ending: str | None = None
-
     # -- Round 1
 
     def _begin(self) -> None:
@@ -252,7 +232,7 @@ class RoundsRun(SeatRun):
     # -- quick: one look across domains
 
     def _begin_consolidation(self) -> None:
-        found_in = domains_with_items(self._run.ledger.live())
+        found_in = {entry.output.domain for entry in self._run.ledger.live()}
         if len(found_in) < 2 or self._budget.refusal(1) is not None:
             self._end(None)
             return
@@ -348,7 +328,10 @@ class RoundsRun(SeatRun):
         self._end(self._ending)
 
     def _cut_short(self, reason: str) -> None:
-        """Keep what arrived of the step that was running; its round does not count as finished."""
+        """Time is up: keep what arrived of the step that was running; its round does not count as finished.
+
+        `reason`: why a seat that has nothing is skipped.
+        """
         run, batch = self._run, self._settled_batch()
         step = next((ask.call.key.step for ask in batch.asks), Step.ANALYSIS)
         if step is Step.ANALYSIS and not covered_domains(batch):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -105,49 +105,26 @@ class Debated:
 
 
 def challenge_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    history = _history(writer, debated.history)
-    return template("challenge").fill(
-        **shared, history=history, evidence_rules=evidence_rules(), foreign_text_note=writer.note()
-    )
+    return _debate_prompt("challenge", context, key, debated, lambda writer: _history(writer, debated.history))
 
 
 def ruling_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    history = _history(writer, debated.history)
-    return template("ruling").fill(**shared, history=history, foreign_text_note=writer.note())
+    return _debate_prompt("ruling", context, key, debated, lambda writer: _history(writer, debated.history))
 
 
 def integration_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    contract = context.output_contract(writer, agent=INTEGRATION_TITLE, domain=key.domain)
-    return template("integration_round").fill(
-        **shared, evidence_rules=evidence_rules(), output_contract=contract, foreign_text_note=writer.note()
-    )
+    return _items_prompt("integration_round", INTEGRATION_TITLE, context, key, debated)
 
 
 def response_prompt(context: PromptContext, key: CallKey, debated: Debated, *, role_title: str) -> Safe:
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    return template("response").fill(
-        **shared,
-        expert_role=writer.line(role_title),
-        conflicts=_conflicts(writer, debated.conflicts),
-        evidence_rules=evidence_rules(),
-        foreign_text_note=writer.note(),
-    )
+    def own_slots(writer: PromptWriter) -> dict[str, Safe]:
+        return {"expert_role": writer.line(role_title), "conflicts": _conflicts(writer, debated.conflicts)}
+
+    return _debate_prompt("response", context, key, debated, own_slots)
 
 
 def consolidation_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    contract = context.output_contract(writer, agent=CONSOLIDATION_TITLE, domain=key.domain)
-    return template("consolidation").fill(
-        **shared, evidence_rules=evidence_rules(), output_contract=contract, foreign_text_note=writer.note()
-    )
+    return _items_prompt("consolidation", CONSOLIDATION_TITLE, context, key, debated)
 
 
 def reminder_prompt(
@@ -169,22 +146,40 @@ def repair_prompt(context: PromptContext, key: CallKey, previous: Safe, answer: 
     return template("repair").fill(previous=previous, answer=joined(writer.note(), own("\n"), shown))
 
 
-def shared_slots(context: PromptContext, key: CallKey, debated: Debated) -> dict[str, Safe]:
-    """Slots every debate prompt has; inside a session scope and material are known."""
-    writer = context.writer(key)
-    return {
-        "setting": NOTHING if debated.in_session else context.setting(key),
+def _debate_prompt(
+    name: str,
+    context: PromptContext,
+    key: CallKey,
+    debated: Debated,
+    own_slots: Callable[[PromptWriter], Mapping[str, Safe]],
+) -> Safe:
+    """A prompt about what was said before. One writer fences all of it, or its note would not know what is fenced."""
+    writer, wanted = context.writer(key), template(name)
+    usual = {
+        "setting": NOTHING if debated.in_session else context.setting(key, writer),
         "size_note": own(NOTE) if debated.annotated else NOTHING,
         "packet": writer.fenced(compact(debated.packet), origin=_ORIGIN),
         "material": NOTHING if debated.in_session else context.shown_material(writer),
+        "evidence_rules": evidence_rules(),
     }
+    slots = {slot: text for slot, text in usual.items() if slot in wanted.slots} | dict(own_slots(writer))
+    return wanted.fill(**slots, foreign_text_note=writer.note())
 
 
-def _history(writer: PromptWriter, history: Sequence[Mapping[str, Any]]) -> Safe:
+def _items_prompt(name: str, title: str, context: PromptContext, key: CallKey, debated: Debated) -> Safe:
+    """The same, asking for items."""
+
+    def own_slots(writer: PromptWriter) -> dict[str, Safe]:
+        return {"output_contract": context.output_contract(writer, agent=title, domain=key.domain)}
+
+    return _debate_prompt(name, context, key, debated, own_slots)
+
+
+def _history(writer: PromptWriter, history: Sequence[Mapping[str, Any]]) -> dict[str, Safe]:
     if not history:
-        return NOTHING
+        return {"history": NOTHING}
     fenced = writer.fenced(compact(list(history)), origin="challenges so far and the answers to them")
-    return joined(own("Your challenges so far, and what was answered:\n"), fenced)
+    return {"history": joined(own("Your challenges so far, and what was answered:\n"), fenced)}
 
 
 def _conflicts(writer: PromptWriter, conflicts: Sequence[Mapping[str, Any]]) -> Safe:
@@ -202,15 +197,11 @@ def debate_round_prompt(
     context: PromptContext, key: CallKey, debated: Debated, *, role_title: str, own_ids: Sequence[str]
 ) -> Safe:
     """One reviewer's turn in a challenge round."""
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    return template("debate_round").fill(
-        **shared,
-        expert_role=writer.line(role_title),
-        own_ids=writer.line(", ".join(own_ids)) or NONE,
-        evidence_rules=evidence_rules(),
-        foreign_text_note=writer.note(),
-    )
+
+    def own_slots(writer: PromptWriter) -> dict[str, Safe]:
+        return {"expert_role": writer.line(role_title), "own_ids": writer.line(", ".join(own_ids)) or NONE}
+
+    return _debate_prompt("debate_round", context, key, debated, own_slots)
 
 
 def final_position_prompt(
@@ -223,15 +214,12 @@ def final_position_prompt(
     merges: Sequence[tuple[str, str]],
 ) -> Safe:
     """One reviewer's last word; `merges` are pairs that seem to be one problem and concern this reviewer."""
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    return template("final_position").fill(
-        **shared,
-        expert_role=writer.line(role_title),
-        own_ids=writer.line(", ".join(own_ids)) or NONE,
-        merges=_merges(writer, merges),
-        foreign_text_note=writer.note(),
-    )
+
+    def own_slots(writer: PromptWriter) -> dict[str, Safe]:
+        ids = writer.line(", ".join(own_ids)) or NONE
+        return {"expert_role": writer.line(role_title), "own_ids": ids, "merges": _merges(writer, merges)}
+
+    return _debate_prompt("final_position", context, key, debated, own_slots)
 
 
 def _merges(writer: PromptWriter, merges: Sequence[tuple[str, str]]) -> Safe:
@@ -243,31 +231,22 @@ def _merges(writer: PromptWriter, merges: Sequence[tuple[str, str]]) -> Safe:
 
 def advocate_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
     """Challenge every finding without knowing whose it is."""
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
     mode_task, extra_keys = _mode_task(context)
-    return template("stage_b_advocate").fill(
-        **shared, mode_task=mode_task, extra_keys=extra_keys, foreign_text_note=writer.note()
-    )
+    slots = {"mode_task": mode_task, "extra_keys": extra_keys}
+    return _debate_prompt("stage_b_advocate", context, key, debated, lambda _: slots)
 
 
 def question_prompt(context: PromptContext, key: CallKey, debated: Debated, text: str, *, own_finding: bool) -> Safe:
     """Put one more question about one finding to a seat, its own or another's."""
-    writer = context.writer(key)
-    slots = shared_slots(context, key, debated)
-    del slots["size_note"]
     whose = own("; you reported it") if own_finding else own("; others reported it")
-    return template("question").fill(**slots, whose=whose, question=writer.words(text), foreign_text_note=writer.note())
+    return _debate_prompt(
+        "question", context, key, debated, lambda writer: {"whose": whose, "question": writer.words(text)}
+    )
 
 
 def council_integration_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
     """Look for what follows from several findings together."""
-    writer = context.writer(key)
-    shared = shared_slots(context, key, debated)
-    contract = context.output_contract(writer, agent=INTEGRATION_TITLE, domain=key.domain)
-    return template("stage_b_integration").fill(
-        **shared, evidence_rules=evidence_rules(), output_contract=contract, foreign_text_note=writer.note()
-    )
+    return _items_prompt("stage_b_integration", INTEGRATION_TITLE, context, key, debated)
 
 
 def _mode_task(context: PromptContext) -> tuple[Safe, Safe]:

@@ -58,9 +58,9 @@ class PromptContext:
         makes = key.role is Role.EXPERT and key.domain == self.task.domains[0]
         return self.task.capability_profile if makes else CapabilityProfile.INSPECT
 
-    def setting(self, key: CallKey) -> Safe:
+    def setting(self, key: CallKey, writer: PromptWriter) -> Safe:
         """Scope and task, for prompts after Round 1 that must stand alone."""
-        task, writer, allowed = self.task, self.writer(key), self.allowed(key)
+        task, allowed = self.task, self.allowed(key)
         scope, words = writer.line(task.scope_text), writer.words(task.task_description)
         if self.is_minimal:
             return template("setting_minimal").fill(scope=scope, task_description=words, allowed=allowed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS
 from bridgehead.council.calls import Call, Seat
 from bridgehead.council.council import run_for
-from bridgehead.council.debate.five_phase_vote import ROUNDS
+from bridgehead.council.debate.five_phase import ROUNDS
 from bridgehead.council.debate.roster import MOST_PER_RUN
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.plan import CouncilPlan

@@ -15,7 +15,7 @@ from bridgehead.contract.timeouts import MAX_ROUNDS, Timeout, bridge_deadline, e
 from bridgehead.contract.words import Intensity, Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.calls import Seat, SeatEvent
-from bridgehead.council.debate.five_phase_vote import ROUNDS
+from bridgehead.council.debate.five_phase import ROUNDS
 from bridgehead.council.request.settings import MEDIUM, NOT_FOUND
 from bridgehead.council.runtimes import BUILT_IN
 from bridgehead.council.runtimes.base import (

@@ -15,7 +15,7 @@ from bridgehead.contract.task import Requirement
 from bridgehead.contract.verdict import JUDGED_TASKS
 from bridgehead.contract.words import OutputState, Verdict
 from bridgehead.council.attendance import Attendance
-from bridgehead.council.debate.five_phase_vote import debate_verdict
+from bridgehead.council.debate.five_phase import debate_verdict
 from bridgehead.council.findings.dismissals import Dismissable, Dismissed, apply_dismissals, read_entry
 from bridgehead.council.findings.fingerprint import place_fingerprints
 from bridgehead.council.findings.history import Comparison, FindingRecord, FoundAgain, Run, carry_forward, compare

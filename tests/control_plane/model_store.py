@@ -1,4 +1,4 @@
-"""The record in memory, for tests and trials: the same answers as the stores that last, gone with the process."""
+"""The record as plain lists and dictionaries: what the stores over SQL are held against."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 
-class MemoryStore(Store):
+class ModelStore(Store):
     """Events in a list, runs and items in dictionaries, one lock around all of it."""
 
     def __init__(
         self, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
     ) -> None:
-        self.where = "memory:"
+        self.where = "model:"
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_id = new_id or (lambda: os.urandom(16).hex())

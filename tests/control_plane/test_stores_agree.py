@@ -1,4 +1,4 @@
-"""Whatever is done in whatever order, the stores answer alike: memory is the model, SQLite the thing checked."""
+"""Whatever is done in whatever order, the stores answer alike: a model, and SQLite as the thing checked."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, QuestionKey, RunFilter
 from bridgehead.control_plane.stores.base import MAX_PAGE, Store
-from bridgehead.control_plane.stores.memory import MemoryStore
 from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.errors import UserError
 from bridgehead.host.clock import ManualClock
+from control_plane.model_store import ModelStore
 from control_plane.store_suite import event, question, run
 
 FAST_FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None  # hundreds of records are made
@@ -103,6 +103,7 @@ operations = st.one_of(
     operation("find_pending", names | item_ids | st.sampled_from(["1", "2", "0", "01"])),
     operation("pending", st.builds(PendingFilter, states=st.just(()), project=st.none() | projects), limit=limits),
     operation("last_seq"),
+    operation("prune", moments, dry_run=st.booleans()),
 )
 
 
@@ -155,7 +156,7 @@ def numbered() -> Callable[[], str]:
 def test_property_memory_and_sqlite_answer_every_sequence_of_calls_alike(calls: list[Call], pauses: list[int]) -> None:
     with tempfile.TemporaryDirectory(dir=FAST_FOLDER) as folder:
         path, clocks = Path(folder) / "record.db", (ManualClock(), ManualClock())
-        model = MemoryStore(clock=clocks[0], new_id=numbered())
+        model = ModelStore(clock=clocks[0], new_id=numbered())
         with SqliteStore(path, clock=clocks[1], new_id=numbered()) as store:
             for turn, call in enumerate(calls):
                 for clock in clocks:
@@ -169,7 +170,7 @@ def test_property_memory_and_sqlite_answer_every_sequence_of_calls_alike(calls: 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["ask", "answer", "withdraw"])), max_size=30))
 def test_property_an_answer_once_taken_is_never_lost_or_replaced(steps: list[tuple[str, str]]) -> None:
-    store = MemoryStore(clock=ManualClock())
+    store = ModelStore(clock=ManualClock())
     first: dict[str, Answer | None] = {}
     for turn, (key, step) in enumerate(steps):
         which = QuestionKey(part=Part.FLOWS, key=key)

@@ -77,6 +77,12 @@ class SqliteStore(SqlStore):
                 self._slot.connection.close()
                 self._slot.connection = None
 
+    def compact(self) -> None:
+        with self._using_connection() as connection:
+            if connection is not None:
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def _read(self, work: Callable[[Transaction], T]) -> T:
         with self._using_connection() as connection:
             return work(SqliteTransaction(connection) if connection is not None else NoRows())
@@ -86,7 +92,7 @@ class SqliteStore(SqlStore):
             raise RecordReadOnly(self.where, "it was opened for reading")
         with self._using_connection() as connection:
             assert connection is not None  # only a reader goes without
-            with _transaction(connection) as transaction:
+            with transaction_on(connection) as transaction:
                 self._refuse_newer(self._version(transaction))
                 return work(transaction)
 
@@ -193,7 +199,7 @@ class SqliteStore(SqlStore):
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cell_size_check = ON")
         while version < self._up_to:
-            with _transaction(connection) as transaction:
+            with transaction_on(connection) as transaction:
                 self._migrate_once(transaction)
                 version = self._version(transaction)
                 self._refuse_newer(version)
@@ -290,7 +296,7 @@ class _DataVersionWatch:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[SqliteTransaction]:
+def transaction_on(connection: sqlite3.Connection) -> Iterator[SqliteTransaction]:
     # IMMEDIATE takes the write lock first: no reader of this transaction can find itself outdated at the commit.
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -618,11 +618,12 @@ class PruneSuite:
         store.save_run(ended_run("old"), events=[of_run("old")])
         store.save_run(ended_run("latest", started_at=AT, updated_at=AT))
         store.open_pending(question("k1", run_id=f"{prefix}old"), OLD)
-        store.open_pending(question("k2"), OLD)
+        for key in ("k2", "k3"):
+            store.open_pending(question(key), OLD)
 
         assert not any(store.prune(AT).values())
-        assert [item.question.key for item in store.pending()] == ["k2", "k1"]
-        assert len(noted(store, "pending.opened")) == 2
+        assert [item.question.key for item in store.pending()] == ["k3", "k2", "k1"]
+        assert len(noted(store, "pending.opened")) == 3
 
     @pytest.mark.parametrize("prefix", ["", "council-"])
     def test_an_answer_nobody_may_have_read_keeps_item_and_run(self, store: Store, prefix: str) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
-from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
+from bridgehead.assembly.council.files import StoredScopes, ask_to_stop, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, make_run, run_inputs, seat_reports
 from bridgehead.assembly.council.opening import Opened, open_council, write_context
@@ -141,6 +141,13 @@ class Councils:
             process, _ = self._take_up(council, journal, ())
             asked = Questioned(finding_id=finding.id, text=text.strip(), at=iso_ms(self.clock.now()))
             return process.conduct(audience, [asked])
+
+    def stop(self, reference: str | None) -> str:
+        """Ask the council that runs to end with what it has; its id. Without a name: the newest that is open."""
+        with closing(CouncilJournal(self.assembly.places.project, self.clock)) as journal:
+            review_id = self._named(reference, journal, ())
+        ask_to_stop(self.assembly, review_id)
+        return review_id
 
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
         """Every call that would be made now; nothing is called and nothing written."""

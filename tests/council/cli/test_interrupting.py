@@ -1,4 +1,4 @@
-"""Ctrl-C, or `council stop`, in the middle of a council whose model never answers, with a real agent program as its child."""
+"""A stop in the middle of a council whose model never answers, with a real agent program as its child."""
 
 from __future__ import annotations
 

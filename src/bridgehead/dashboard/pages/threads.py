@@ -13,11 +13,15 @@ from starlette.responses import Response
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import RigClone, find_clone, known_clones
 from bridgehead.assembly.rigs.replies import NotShared, Reply, send_reply
+from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
-from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, start_of
+from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, logger, start_of
 from bridgehead.dashboard.pages.thread_bodies import body_markup
 from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
+from bridgehead.rigs.envelope.names import RELAY_SUFFIX
+from bridgehead.rigs.operations.quarantine import list_quarantine
+from bridgehead.rigs.threads.quarantine import KeptApart
 from bridgehead.rigs.views.results import Sent
 
 CLONES_SHOWN: Final = 10
@@ -75,6 +79,8 @@ def show_clone(context: PageContext, request: Request) -> Response:
         PAGE,
         "clone.html",
         view=view,
+        held=_held(clone),
+        is_relay=view.rig_id.endswith(RELAY_SUFFIX),
         threads=paging.cut(threads),
         found=len(threads),
         named=named,
@@ -157,6 +163,14 @@ def _thread(context: PageContext, request: Request, typed: RefusedReply) -> Resp
 
 def _clone(context: PageContext, request: Request) -> RigClone:
     return find_clone(context.assembly.places.project, context.store, str(request.path_params["clone_id"]))
+
+
+def _held(clone: RigClone) -> list[KeptApart]:
+    try:
+        entries = list_quarantine(make_rig(clone.root, logger.warning)).entries
+    except BridgeheadError:
+        return []  # the page says what is wrong with the clone
+    return [entry for entry in entries if not entry.accepted and not entry.verdict]
 
 
 def _prefilled(view: ThreadView, typed: RefusedReply) -> Reply:

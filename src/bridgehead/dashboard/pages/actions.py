@@ -139,6 +139,7 @@ _ALL: Final = (
             Field("seats", "Seats", "--runtime", many=True, hint=f"empty: all available; {', '.join(runtime_names())}"),
             Field("base", "Changes since", "--diff", hint="a branch or commit; empty: the scope as it is"),
             Field("task", "What to look for", "--task"),
+            Field("cost", "Stop at this cost", "--max-cost", hint="USD; empty: no limit"),
             Field("scope", "Scope", many=True, hint="paths; empty: what has changed, or everything"),
         ),
         preview="--dry-run",

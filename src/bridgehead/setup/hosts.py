@@ -59,13 +59,6 @@ class Reach(StrEnum):
     PROJECT = "project"
 
 
-class HandWritten(UserError):
-    """A file in our place that is not ours."""
-
-    def __init__(self) -> None:
-        super().__init__("it exists and was not written by bridgehead", hint="move it away, or do without ours")
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
     """A file, and what is done to its text; below `root` no symbolic link is followed."""
@@ -167,7 +160,7 @@ _FILES: Final[Mapping[str, Callable[[Whereabouts, Reach], _Files]]] = {
 
 def _own_file(text: str) -> str:
     if text and not is_ours(text):
-        raise HandWritten
+        raise UserError("it exists and was not written by bridgehead", hint="move it away, or do without ours")
     return SKILL
 
 

@@ -26,7 +26,7 @@ from bridgehead.assembly.council.run import Audience, CouncilProcess, Finished
 from bridgehead.assembly.council.seats import Workplace, forget_probes, local_seats, make_machine, rig_threads
 from bridgehead.contract.record_words import RunState
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import Status, TaskType
+from bridgehead.contract.words import Status
 from bridgehead.council.calls import GivenUp, Questioned, Retried, Seat
 from bridgehead.council.reporting.gate import Gate
 from bridgehead.council.request.plan import is_judged
@@ -53,13 +53,6 @@ class NothingToResume(NotFound):
     def __init__(self, reference: str | None = None) -> None:
         what = "no council of this project is open" if reference is None else f"council {reference} is closed"
         super().__init__(what, hint="bridgehead council list; a skipped seat: resume ID --retry BRIDGE")
-
-
-class NoVerdictToGate(UserError):
-    """A gate in front of a run that ends without a verdict."""
-
-    def __init__(self, task_type: TaskType) -> None:
-        super().__init__(f"--gate needs a verdict, and {task_type} ends without one")
 
 
 @dataclass
@@ -249,7 +242,7 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
 
 def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
     if gate is not None and not is_judged(council.task.task_type, council.task.mode):
-        raise NoVerdictToGate(council.task.task_type)
+        raise UserError(f"--gate needs a verdict, and {council.task.task_type} ends without one")
 
 
 def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:

@@ -45,14 +45,6 @@ class RefusedReply:
     secret: bool = False
 
 
-class NoLongerWaiting(UserError):
-    def __init__(self) -> None:
-        super().__init__(
-            "this envelope does not wait any more: it was answered, or its thread was closed",
-            hint="what you wrote can be sent as a reply",
-        )
-
-
 def show_list(context: PageContext, request: Request) -> Response:
     clones = known_clones(context.assembly.places.project, context.store)
     paging = Paging.of(PAGE.path, request.query_params, CLONES_SHOWN)
@@ -124,7 +116,18 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
     item_id, written = str(request.path_params["item_id"]), FRESH._replace(text=form.get("text", ""))
     context.forget_waiting()
     if all(item.id != item_id for item in context.waiting()):
-        return _thread(context, request, _refused("reply", written, NoLongerWaiting()))
+        return _thread(
+            context,
+            request,
+            _refused(
+                "reply",
+                written,
+                UserError(
+                    "this envelope does not wait any more: it was answered, or its thread was closed",
+                    hint="what you wrote can be sent as a reply",
+                ),
+            ),
+        )
     try:
         item = context.pending.answer(item_id, answer_from(context, form))
     except BridgeheadError as error:

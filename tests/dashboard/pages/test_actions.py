@@ -156,7 +156,7 @@ def test_no_value_of_a_form_is_read_as_an_option(name: str) -> None:
     behind = words[words.index("--") :] if "--" in words else []
     options = words[len(own) : len(words) - len(behind)]
     assert words[: len(own)] == own
-    assert all(re.fullmatch(r"--[a-z]+=.*", word) for word in options)
+    assert all(re.fullmatch(r"--[a-z-]+=.*", word) for word in options)
 
 
 def test_choices_and_quotation_marks_are_checked() -> None:

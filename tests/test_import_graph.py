@@ -43,7 +43,7 @@ ROOMS = {
     "rigs": "envelope config trust repositories threads rig views ledger operations",
     "assembly": "application rigs notices event_writer council flows pending bus",
     "mcp_server": "jsonrpc tools discovery resources server transports",
-    "dashboard": "recent templating access doctor_cache plots page excerpts pages live app serving",
+    "dashboard": "recent templating access background plots page pages live app serving",
     "control_plane": "questions records stores",
     "cli": "output click_classes bus commands council flows running rigs tree",
 }

@@ -1,4 +1,4 @@
-"""The record as plain lists and dictionaries: what the stores over SQL are held against."""
+"""The model of a record: lists and dictionaries instead of SQL, to compare the stores with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
-from bridgehead.contract.record_words import Part
+from bridgehead.contract.record_words import Part, PendingState
 from bridgehead.control_plane import questions
 from bridgehead.control_plane.questions import Change, ItemReference, UnknownItem, item_number
 from bridgehead.control_plane.records import (
     ANY_EVENT,
     ANY_RUN,
+    FINAL_STATES,
     OPEN_ITEMS,
     EventFilter,
     PendingFilter,
@@ -38,7 +40,7 @@ class ModelStore(Store):
     def __init__(
         self, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
     ) -> None:
-        self.where = "model:"
+        self.where = "memory:"
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_id = new_id or (lambda: os.urandom(16).hex())
@@ -69,14 +71,13 @@ class ModelStore(Store):
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
         with self._reading():
-            last = len(self._events) if before is None else max(before - 1, 0)
-            candidates = self._events[max(after, 0) : last]
+            candidates = [one for one in self._events if after < one.seq and (before is None or one.seq < before)]
         ordered = reversed(candidates) if newest_first else candidates
         return [one for one in ordered if where.admits(one.event)][: checked_limit(limit)]
 
     def last_seq(self) -> int:
         with self._reading():
-            return len(self._events)
+            return self._events[-1].seq if self._events else 0
 
     def save_run(self, run: Run, *, events: Sequence[Event] = ()) -> Run:
         saved, encoded = rows.run_of(rows.run_row(run)), [rows.event_row(event) for event in events]
@@ -107,7 +108,7 @@ class ModelStore(Store):
             number = self._numbers.get(QuestionKey.of(asked))
             if number is not None:
                 return self._carry_out(questions.ask_again(self._items[number], asked, asked_at), asked_at)
-            change = questions.ask(questions.item_id(len(self._items) + 1), asked, asked_at)
+            change = questions.ask(questions.item_id(max(self._items, default=0) + 1), asked, asked_at)
             rows.item_row(change.item)  # refuses what the other stores would refuse
             item = self._carry_out(change, asked_at)
             self._numbers[QuestionKey.of(asked)] = item_number(item.id)
@@ -117,8 +118,8 @@ class ModelStore(Store):
         self, where: PendingFilter = OPEN_ITEMS, *, limit: int = 100, before: str | None = None
     ) -> list[PendingItem]:
         with self._reading():
-            newest = len(self._items) if before is None else item_number(before) - 1
-            items = [self._items[number] for number in sorted(self._items, reverse=True) if number <= newest]
+            newest = item_number(before) if before is not None else max(self._items, default=0) + 1
+            items = [self._items[number] for number in sorted(self._items, reverse=True) if number < newest]
         return [item for item in items if where.admits(item)][: checked_limit(limit)]
 
     def pending_item(self, which: str | QuestionKey) -> PendingItem:
@@ -135,6 +136,57 @@ class ModelStore(Store):
     def withdraw_pending(self, which: str | QuestionKey, *, reason: str) -> PendingItem:
         return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
+    def prune(self, before: str, *, dry_run: bool = False) -> dict[str, int]:
+        before = min(before, iso_ms(self._clock.now()))
+        with self._reading() if dry_run else self._writing():
+            latest = {(run.project, run.part): run.id for run in reversed(self._latest_first())}
+            open_items = [item for item in self._items.values() if item.state is PendingState.OPEN]
+            busy = {item.question.run_id for item in open_items}
+            busy |= {one.event.run_id for one in self._events if one.event.at >= before}
+
+            def run_stays(run: Run) -> bool:
+                if run.state not in FINAL_STATES or run.updated_at >= before:
+                    return True
+                return run.id == latest[run.project, run.part] or bool(busy & {run.id, f"council-{run.id}"})
+
+            staying = {run.id for run in self._runs.values() if run_stays(run)}
+            answered = {
+                one.event.data["id"]
+                for one in self._events
+                if one.event.kind == "pending.answered" and one.event.at >= before
+            }
+            clones = {one.event.project: one.seq for one in self._events if one.event.part is Part.RIGS}
+            oldest = min((item.opened_at for item in open_items), default="never")
+
+            def of_staying(run_id: str | None) -> bool:
+                return run_id is not None and bool(staying & {run_id, run_id[8:]})
+
+            def item_goes(item: PendingItem) -> bool:
+                kept = of_staying(item.question.run_id) or item.id in answered
+                newest = item_number(item.id) == max(self._items)
+                return item.state is not PendingState.OPEN and item.opened_at < before and not kept and not newest
+
+            def event_goes(one: RecordedEvent) -> bool:
+                if one.event.kind in ("record.created", "record.migrated") or one.event.at >= before:
+                    return False
+                if one.event.kind.startswith("pending.") and one.event.at >= oldest:
+                    return False
+                return not of_staying(one.event.run_id) and one.seq not in clones.values()
+
+            items = {number for number, item in self._items.items() if item_goes(item)}
+            counted = {"runs": len(self._runs) - len(staying), "pending": len(items)}
+            counted["events"] = sum(map(event_goes, self._events))
+            if dry_run or not any(counted.values()):
+                return counted
+            self._record("record.pruned", {"before": before, **counted})
+            gone = [one for one in self._events if event_goes(one)]
+            self._runs = {run_id: run for run_id, run in self._runs.items() if run_id in staying}
+            self._items = {number: item for number, item in self._items.items() if number not in items}
+            self._numbers = {key: number for key, number in self._numbers.items() if number not in items}
+            self._events = [one for one in self._events if one not in gone]
+            self._events_by_id = {one.event.id: one for one in self._events}
+            return {**counted, "events": len(gone)}
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
@@ -150,7 +202,7 @@ class ModelStore(Store):
 
     @contextmanager
     def _watch(self) -> Iterator[Watch]:
-        yield _ConditionWatch(self._changed, lambda: len(self._events))
+        yield _ConditionWatch(self._changed, self.last_seq)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -171,7 +223,7 @@ class ModelStore(Store):
         known = self._events_by_id.get(row[0])
         if known is not None:
             return known
-        recorded = rows.recorded_event((len(self._events) + 1, *row))
+        recorded = rows.recorded_event((self.last_seq() + 1, *row))
         self._events.append(recorded)
         self._events_by_id[recorded.event.id] = recorded
         return recorded
@@ -192,7 +244,7 @@ class ModelStore(Store):
             self._items[item_number(change.item.id)] = change.item
         return change.item
 
-    def _record(self, kind: str, data: dict[str, int]) -> None:
+    def _record(self, kind: str, data: dict[str, Any]) -> None:
         at = iso_ms(self._clock.now())
         event = Event(id=self._new_id(), kind=kind, part=Part.RECORD, at=at, data=data)
         self._append(rows.event_row(event))

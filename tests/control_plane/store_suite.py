@@ -570,7 +570,110 @@ class LifeSuite:
                 use()
 
 
-class StoreSuite(EventSuite, RunSuite, PendingSuite, LifeSuite):
+OLD = "2026-01-01T00:00:00.000Z"
+BEFORE = "2026-06-01T00:00:00.000Z"
+
+
+def ended_run(run_id: str, **changes: Any) -> Run:
+    return run(run_id, **{"state": RunState.COMPLETED, "started_at": OLD, "updated_at": OLD, **changes})
+
+
+def of_run(run_id: str, **changes: Any) -> Event:
+    return event(
+        f"of {run_id}", **{"kind": "council.event", "part": Part.COUNCIL, "run_id": run_id, "at": OLD, **changes}
+    )
+
+
+class PruneSuite:
+    """What is deleted, and what never is. The clock stands in November, what is old is of January."""
+
+    def test_what_ended_long_ago_goes_and_what_is_recent_stays(self, store: Store) -> None:
+        store.append(
+            [event("old", kind="doctor.checked", part=Part.RECORD, at=OLD), event("new", kind="doctor.checked")]
+        )
+        store.save_run(ended_run("old"), events=[of_run("old")])
+        store.save_run(ended_run("new", started_at=AT, updated_at=AT), events=[of_run("new", at=AT)])
+        newest = store.last_seq()
+
+        would = store.prune(BEFORE, dry_run=True)
+        assert (would, store.last_seq()) == ({"runs": 1, "pending": 0, "events": 2}, newest)
+        assert store.prune(BEFORE) == would
+
+        assert [one.id for one in store.runs()] == ["new"]
+        assert [one.event.id for one in store.events() if not one.event.kind.startswith("record.")] == ["new", "of new"]
+        assert noted(store, "record.pruned") == [{"before": BEFORE, **would}]
+        assert [one.kind for one in (store.events()[0].event,)] == ["record.created"]
+        assert store.prune(BEFORE) == {"runs": 0, "pending": 0, "events": 0}
+        assert len(noted(store, "record.pruned")) == 1
+
+    @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.WAITING])
+    def test_a_run_that_has_not_ended_stays_with_its_events(self, store: Store, state: RunState) -> None:
+        store.save_run(ended_run("old", state=state), events=[of_run("old")])
+        store.save_run(ended_run("latest", started_at=AT, updated_at=AT))
+
+        assert not any(store.prune(AT).values())
+
+    @pytest.mark.parametrize("prefix", ["", "council-"])
+    def test_an_open_item_stays_with_its_run_and_their_events(self, store: Store, prefix: str) -> None:
+        store.save_run(ended_run("old"), events=[of_run("old")])
+        store.save_run(ended_run("latest", started_at=AT, updated_at=AT))
+        store.open_pending(question("k1", run_id=f"{prefix}old"), OLD)
+        for key in ("k2", "k3"):
+            store.open_pending(question(key), OLD)
+
+        assert not any(store.prune(AT).values())
+        assert [item.question.key for item in store.pending()] == ["k3", "k2", "k1"]
+        assert len(noted(store, "pending.opened")) == 3
+
+    @pytest.mark.parametrize("prefix", ["", "council-"])
+    def test_an_answer_nobody_may_have_read_keeps_item_and_run(self, store: Store, prefix: str) -> None:
+        store.save_run(ended_run("old"), events=[of_run("old")])
+        store.save_run(ended_run("latest", started_at=AT, updated_at=AT))
+        items = [
+            store.open_pending(question(key, run_id=of), OLD) for key, of in (("k1", f"{prefix}old"), ("k2", None))
+        ]
+        for item in items:
+            store.answer_pending(item.id, Answer(text="yes"))  # just now, by the clock
+        store.open_pending(question("k3"))
+
+        store.prune(BEFORE)
+
+        assert store.run("old") is not None
+        assert [store.pending_item(item.id).state for item in items] == [PendingState.ANSWERED] * 2
+
+    def test_closed_items_go_and_their_numbers_are_not_given_out_again(self, store: Store) -> None:
+        for key in ("k1", "k2"):
+            store.withdraw_pending(store.open_pending(question(key), OLD).id, reason="gone")
+
+        store.prune(BEFORE)
+
+        assert [item.id for item in store.pending(PendingFilter(states=()))] == ["q-2"]
+        assert store.open_pending(question("k3")).id == "q-3"
+
+    def test_the_latest_run_of_a_project_and_the_last_event_of_a_clone_stay(self, store: Store) -> None:
+        for project in ("/a", "/b"):
+            store.save_run(ended_run(f"1{project}", project=project))
+            store.save_run(ended_run(f"2{project}", project=project, started_at=BEFORE))
+            store.append([event(f"{name}{project}", project=project, at=OLD) for name in ("first", "last")])
+
+        store.prune(AT)
+
+        assert sorted(one.id for one in store.runs()) == ["2/a", "2/b"]
+        assert ids(store.events(SENT)) == ["last/a", "last/b"]
+
+    def test_numbers_go_on_and_followers_see_what_comes(self, store: Store) -> None:
+        store.append([event(f"e{n}", kind="doctor.checked", part=Part.RECORD, at=OLD) for n in range(5)])
+        newest = store.last_seq()
+
+        store.prune(BEFORE)
+        store.compact()
+
+        (added,) = store.append([event("added")])
+        assert added.seq > newest
+        assert ids(store.events(after=newest))[-1:] == ["added"]
+
+
+class StoreSuite(EventSuite, RunSuite, PendingSuite, LifeSuite, PruneSuite):
     """Everything a store owes."""
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from bridgehead.contract.record_words import PendingState
 from bridgehead.control_plane.records import EventFilter
-from control_plane.store_suite import SENT, event, ids, question
+from bridgehead.control_plane.stores.inspection import check
+from control_plane.store_suite import BEFORE, OLD, SENT, ended_run, event, ids, of_run, question
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +60,32 @@ def test_acknowledged_events_survive_kills_in_order_and_exactly_once(
         assert len(own) - len(acks) in (0, 1 if kill else 0)
     assert ids(store.append([event("afterwards")])) == ["afterwards"]
     assert store.last_seq() > max(seqs.values())
+
+
+@pytest.mark.parametrize("kill_after", [1, 2, 4])
+def test_a_prune_that_is_killed_leaves_a_whole_record_and_the_next_one_ends_it(
+    lasting_place: Any, start_program: Any, kill_after: int
+) -> None:
+    store = lasting_place.open()
+    store.append([event(f"e{n}", kind="doctor.checked", at=OLD) for n in range(300)])
+    for n in range(60):
+        store.save_run(ended_run(f"r{n}"), events=[of_run(f"r{n}")])
+        store.withdraw_pending(store.open_pending(question(f"k{n}"), OLD).id, reason="over")
+    store.save_run(ended_run("latest", started_at=BEFORE))
+    waiting = store.open_pending(question("waits"))
+
+    with start_program("pruner.py", lasting_place.address, BEFORE) as pruner:
+        for _ in range(kill_after):
+            assert pruner.stdout is not None and pruner.stdout.readline() == "deleted\n"
+        pruner.kill()
+
+    assert not check(lasting_place.address).damage
+    store.prune(BEFORE)
+    store.compact()
+    found = check(lasting_place.address)
+    assert (found.damage, found.counts["runs"], found.counts["pending"]) == ((), 1, 1)
+    assert [item.id for item in store.pending()] == [waiting.id]
+    assert store.append([event("afterwards")])[0].seq == store.last_seq()
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["all live", "half are killed"])

@@ -103,6 +103,7 @@ operations = st.one_of(
     operation("find_pending", names | item_ids | st.sampled_from(["1", "2", "0", "01"])),
     operation("pending", st.builds(PendingFilter, states=st.just(()), project=st.none() | projects), limit=limits),
     operation("last_seq"),
+    operation("prune", moments, dry_run=st.booleans()),
 )
 
 

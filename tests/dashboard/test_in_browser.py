@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +26,9 @@ from dashboard.support.hostile import CORPUS, EVERYTHING
 from dashboard.support.served import Served, ask, note, served
 
 pytestmark = NEEDS_CHROMIUM
-PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/events", "/health", "/nowhere")
+PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/events", "/health", "/nowhere",
+         "/do/council-review", "/do/council-resume?id=paafrm", "/do/council-challenge?id=paafrm&finding=MMC001",
+         "/do/bus-participant-add")  # fmt: skip
 FOREIGN = frozenset({"title", "text", "reason", "agent", "by", "to", "connection", "challenge", "domain"})
 FOREIGN_IN_FINDINGS = (
     "title", "description", "evidence", "remediation", "state", "confidence", "dismissal_note", "resembles_dismissed",
@@ -34,7 +37,7 @@ FOREIGN_IN_FINDINGS = (
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("browser")) as made:
+    with served(tmp_path_factory.mktemp("browser"), PATH=os.environ["PATH"]) as made:
         hold_council(made.store, made.project, "earlier", run={"started_at": "2026-11-14T10:00:00.000Z"})
         hold_council(made.store, made.project, "paafrm", comparison={"previous_review_id": "earlier"})
         yield made
@@ -260,6 +263,24 @@ def test_every_page_fits_its_window_and_shows_where_the_focus_is(
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", path
+
+
+def test_a_council_is_started_from_the_page_once_its_calls_were_shown(page: Any, server: Served) -> None:
+    (server.project / "store.py").write_text("import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n")
+    page.get_by_role("link", name="Councils").first.click()
+    page.get_by_role("link", name="Start a council").click()
+    page.get_by_label("Intensity").select_option("quick")
+    page.get_by_label("Seats").fill("static")
+    page.locator("[name=scope]").fill("store.py")
+    page.get_by_role("button", name="Estimate").click()
+    page.get_by_text("0 calls").first.wait_for()
+    assert page.locator("[name=scope]").input_value() == "store.py"
+    page.get_by_role("button", name="Start a council").click()
+    page.wait_for_url(f"{server.base}/councils")
+    page.get_by_text(
+        "bridgehead council review --non-interactive --intensity=quick --runtime=static -- store.py"
+    ).wait_for()
+    page.get_by_role("link", name="review of store.py").wait_for(timeout=120_000)
 
 
 @NEEDS_AXE

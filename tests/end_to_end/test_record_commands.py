@@ -224,6 +224,36 @@ def test_a_whole_record_is_checked_copied_and_exported(user: Machine) -> None:
     assert all(line["schema_version"] == "1.0" and "damage" not in line for line in lines)
 
 
+def test_what_is_old_is_pruned_and_what_waits_is_not(user: Machine) -> None:
+    old = "2020-01-01T00:00:00.000Z"
+    record(user, *(Event(id=f"o{n}", kind="doctor.checked", part=Part.RECORD, at=old) for n in range(40)), sent(1))
+    item = ask(user)
+
+    needs = user.run("record", "prune")
+    assert needs.code == 1 and "store.keep_days" in needs.err
+    would = user.run("record", "prune", "--days", "365", "--dry-run", "--json").json
+    assert would["deleted"] == {"events": 40, "runs": 0, "pending": 0} and would["dry_run"]
+    assert user.run("record", "check", "--json").json["counts"]["events"] == 43
+    assert user.run("record", "prune", BRIDGEHEAD_STORE_KEEP_DAYS="365").out.startswith(
+        "deleted 40 events, 0 runs, 0 pending items from before 20"
+    )
+    assert user.run("record", "check", "--json").json["counts"]["events"] == 4
+    assert [one["id"] for one in user.run("pending", "--json").json["items"]] == [item]
+
+
+def test_a_prune_creates_no_record_and_touches_no_damaged_one(user: Machine) -> None:
+    assert user.run("record", "prune", "--days", "1").out.startswith("deleted nothing")
+    assert not user.record.exists()
+    record(user, sent(1))
+    file = bytearray(user.record.read_bytes())
+    file[file.index(b"t/ACK-1.md")] ^= 1
+    user.record.write_bytes(file)
+
+    refused = user.run("record", "prune", "--days", "0")
+
+    assert refused.code == 2 and "is damaged" in refused.err and user.record.read_bytes() == file
+
+
 def test_a_damaged_record_is_refused_by_every_writer_and_what_is_readable_is_exported(user: Machine) -> None:
     record(user, *(sent(number) for number in range(30)))
     file = bytearray(user.record.read_bytes())
@@ -244,7 +274,7 @@ def test_a_damaged_record_is_refused_by_every_writer_and_what_is_readable_is_exp
     assert "is damaged" in user.run("events", "--follow").err
     assert user.record.read_bytes() == file
     exported = user.run("record", "export", "--output", "left.jsonl")
-    assert (exported.code, exported.out) == (2, "") and "2 places are damaged" in exported.err
+    assert (exported.code, exported.out) == (2, "") and "damaged places: 2" in exported.err
     lines = [json.loads(line) for line in (user.project / "left.jsonl").read_text().splitlines()]
     assert len([line for line in lines if line["row"] and "damage" not in line]) == 30
     assert (user.project / "left.jsonl").stat().st_mode & 0o777 == 0o600

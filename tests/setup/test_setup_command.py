@@ -13,12 +13,16 @@ from bridgehead.setup.planning import LeftAlone, Notes, plan_setup
 from bridgehead.setup.server_entry import Launch
 from support.installed import SCRIPTS, Done, Machine
 
-HOSTS = ("claude", "codex", "gemini", "opencode")
+HOSTS = ("claude", "codex", "gemini", "opencode", "cursor", "vscode", "zed", "copilot")
 MINE = {
     ".claude.json": '{"numStartups": 3, "projects": {"/x": {"allowedTools": []}}}',
     ".codex/config.toml": '# mine\nmodel = "gpt-5.5"\n',
     ".gemini/settings.json": '{\n\t"ui": {"theme": "x"} // mine\n}\n',
     ".config/opencode/opencode.jsonc": '{ /* mine */ "model": "a/b" }\n',
+    ".cursor/mcp.json": '{"mcpServers": {"other": {"command": "other"}}}',
+    ".config/Code/User/mcp.json": '{\n\t// mine\n\t"servers": {},\n\t"inputs": []\n}\n',
+    ".config/zed/settings.json": '// Zed settings\n{\n  "theme": "One Dark",\n}\n',
+    ".copilot/mcp-config.json": '{"mcpServers": {}}\n',
     ".gemini/GEMINI.md": "# Always answer in French\n",
 }
 
@@ -61,7 +65,7 @@ def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(use
     assert shown.out in refused.err, "the same diff, as conversation"
     assert any(line.startswith("+") and '"bridgehead": {' in line for line in shown.out.splitlines())
     assert '\n+\t"ui": {"theme": "x"}, // mine\n' in shown.out, "a comment stays with what it is about"
-    assert [one.code for one in (*done, again, *undone)] == [0] * 9, [one.err for one in (*done, *undone)]
+    assert [one.code for one in (*done, again, *undone)] == [0] * 17, [one.err for one in (*done, *undone)]
     assert all(one.json["written"] for one in done)
     assert not again.json["written"]
     assert b"# mine" in after[".codex/config.toml"]
@@ -70,6 +74,49 @@ def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(use
     assert ".claude/skills/bridgehead/SKILL.md" in after
     assert files(user.home) == before
     assert not (user.home / ".claude").exists(), "directories made for it are gone"
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "path", "entry"),
+    [
+        ("cursor", ".cursor/mcp.json", "mcpServers", {"command": "bridgehead", "args": ["mcp"]}),
+        ("vscode", ".vscode/mcp.json", "servers", {"type": "stdio", "command": "bridgehead", "args": ["mcp"]}),
+        ("zed", ".zed/settings.json", "context_servers", {"command": "bridgehead", "args": ["mcp"]}),
+        (
+            "copilot",
+            ".github/mcp.json",
+            "mcpServers",
+            {"type": "stdio", "command": "bridgehead", "args": ["mcp"], "tools": ["*"]},
+        ),
+    ],
+)
+def test_a_project_s_entry_is_as_the_editor_documents_it(
+    tmp_path: Path, host: str, name: str, path: str, entry: dict[str, object]
+) -> None:
+    where = Whereabouts(tmp_path / "home", tmp_path, {})
+
+    settings, instructions = plan_setup(
+        edits_for(host, Reach.PROJECT, where, Launch("bridgehead")), Notes(tmp_path / "notes")
+    )
+
+    assert settings.path == tmp_path / name and instructions.path == tmp_path / "AGENTS.md"
+    assert json.loads(settings.new or "") == {path: {"bridgehead": entry}}
+
+
+@pytest.mark.parametrize(
+    ("host", "variable", "place"),
+    [
+        ("zed", "XDG_CONFIG_HOME", "moved/zed/settings.json"),
+        ("opencode", "XDG_CONFIG_HOME", "moved/opencode/opencode.json"),
+        ("copilot", "COPILOT_HOME", "moved/mcp-config.json"),
+        ("codex", "CODEX_HOME", "moved/config.toml"),
+        ("claude", "CLAUDE_CONFIG_DIR", "moved/.claude.json"),
+    ],
+)
+def test_a_folder_that_was_moved_is_found(tmp_path: Path, host: str, variable: str, place: str) -> None:
+    where = Whereabouts(tmp_path / "home", tmp_path, {variable: str(tmp_path / "moved")})
+
+    assert edits_for(host, Reach.USER, where, Launch("bridgehead"))[0].path == tmp_path / place
 
 
 def test_a_key_beside_the_change_is_not_shown(user: Machine) -> None:

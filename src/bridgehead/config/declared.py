@@ -58,6 +58,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "where the record is stored: a file or postgresql://…; default: record.db in your data directory",
         trusted_only=True,
     ),
+    Setting(
+        "store",
+        "keep_days",
+        _NUMBER,
+        0,
+        "days to keep events, ended runs and answered items in the record; 0 keeps them forever",
+        trusted_only=True,  # a project must not shorten what you can look up
+    ),
     Setting("council", "pass_env", _TEXTS, (), "extra environment variables to pass to AI runtimes", trusted_only=True),
     Setting(
         "council",

@@ -18,16 +18,19 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.bus.sockets.origin import own_names
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.access import LINK, MCP, Access, Guard
-from bridgehead.dashboard.doctor_cache import DoctorCache
+from bridgehead.dashboard.background import CommandRunner, DoctorCache
 from bridgehead.dashboard.live import Broadcast, LiveStream
 from bridgehead.dashboard.page import Action, BadForm, Page, PageContext, View, read_form
-from bridgehead.dashboard.pages import bus, councils, events, flows, health, now, threads
+from bridgehead.dashboard.pages import actions, bus, councils, events, flows, health, now, threads
 from bridgehead.dashboard.plots import SeatFigures
 from bridgehead.dashboard.templating import serve_static
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, NotFound, UserError
 from bridgehead.host.clock import Clock, SystemClock
 
-PAGES: Final[tuple[Page, ...]] = (now.PAGE, councils.PAGE, threads.PAGE, flows.PAGE, bus.PAGE, events.PAGE, health.PAGE)
+PAGES: Final[tuple[Page, ...]] = (
+    *(now.PAGE, councils.PAGE, threads.PAGE, flows.PAGE, bus.PAGE, events.PAGE),
+    *(health.PAGE, actions.PAGE),
+)
 _STATUS: Final = ((NotFound, 404), (AlreadyAnswered, 409), (UserError, 422), (BridgeheadError, 503))
 _SENTENCES: Final = {404: "there is no such page", 405: "this page is for reading only"}
 
@@ -64,7 +67,14 @@ class Dashboard:
         self.live = Broadcast(store)
         self._mcp = mcp
         self.context = PageContext(
-            assembly, store, clock, user, PAGES, DoctorCache(assembly, clock), SeatFigures(assembly)
+            assembly,
+            store,
+            clock,
+            user,
+            PAGES,
+            DoctorCache(assembly, clock),
+            SeatFigures(assembly),
+            CommandRunner(assembly, clock),
         )
         self.access = Access(
             token, clock, names=own_names("localhost", hosts), origins=[f"https://{host}" for host in hosts], port=port
@@ -126,6 +136,7 @@ class Dashboard:
             yield
         finally:
             self.close_streams()
+            await run_in_threadpool(self.context.commands.close)
             await self.live.stop()
 
     def _failed(self, request: Request, error: Exception) -> Response:

@@ -19,7 +19,7 @@ from bridgehead.contract.record_words import AnswerStatus
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.access import Session
-from bridgehead.dashboard.doctor_cache import DoctorCache
+from bridgehead.dashboard.background import CommandRunner, DoctorCache
 from bridgehead.dashboard.plots import SeatFigures
 from bridgehead.dashboard.templating import environment
 from bridgehead.errors import BridgeheadError, UserError
@@ -64,6 +64,7 @@ class PageContext:
     pages: Sequence[Page]
     doctor_cache: DoctorCache
     seat_figures: SeatFigures
+    commands: CommandRunner
     _waiting: tuple[int, float, list[PendingItem]] | None = field(default=None, init=False)
 
     @property

@@ -186,13 +186,6 @@ class AddressTaken(UserError):
         )
 
 
-class NotStarted(BridgeheadError):
-    """The server ended before it answered anything."""
-
-    def __init__(self) -> None:
-        super().__init__("the dashboard could not be started", hint="what stopped it stands above")
-
-
 def bind(request: WebRequest) -> socket.socket:
     """The listening socket, so that its port is known before anything is served."""
     try:
@@ -315,5 +308,5 @@ async def _serve(server: Server, listening: socket.socket) -> signal.Signals | N
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     await server.serve(sockets=[listening])
     if not server.started and not arrived:
-        raise NotStarted
+        raise BridgeheadError("the dashboard could not be started", hint="what stopped it stands above")
     return arrived[0] if arrived else None

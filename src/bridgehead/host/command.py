@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,10 +12,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from bridgehead.host.confinement import Confinement
+
+
+# Ourselves, in a process of its own. -P: no module of the directory it runs in, which may be foreign, is imported.
+OUR_COMMAND: Final = (sys.executable, "-P", "-c", "from bridgehead.cli import main; main()")
 
 
 class Cancel:

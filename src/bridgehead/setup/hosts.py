@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.setup.server_entry import REGISTRATIONS, Launch
@@ -59,13 +60,6 @@ class Reach(StrEnum):
     PROJECT = "project"
 
 
-class HandWritten(UserError):
-    """A file in our place that is not ours."""
-
-    def __init__(self) -> None:
-        super().__init__("it exists and was not written by bridgehead", hint="move it away, or do without ours")
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
     """A file, and what is done to its text; below `root` no symbolic link is followed."""
@@ -86,27 +80,64 @@ class Whereabouts:
     project: Path
     environ: Mapping[str, str]
 
-    def variable(self, name: str, default: Path) -> Path:
-        """The directory a variable names, as the hosts themselves read it."""
-        return Path(self.environ[name]) if self.environ.get(name) else default
+
+class HostFiles(NamedTuple):
+    """Where a host looks: the user's folder, or a variable that names it or its parent, and the files in it and in a
+    project. `""` stands for instructions that no file holds.
+    """
+
+    folder: str
+    variable: str
+    settings: str
+    instructions: str
+    project_settings: str
+    project_instructions: str
+
+    def of(self, where: Whereabouts, reach: Reach) -> tuple[Path, Path | None]:
+        """The file of settings, and the Markdown that the agent reads by itself."""
+        if reach is Reach.PROJECT:
+            return where.project / self.project_settings, where.project / self.project_instructions
+        folder = where.home / self.folder
+        if moved := where.environ.get(self.variable):
+            folder = Path(moved, self.folder.rpartition("/")[2]) if "/" in self.folder else Path(moved)
+        return folder / self.settings, folder / self.instructions if self.instructions else None
+
+
+_VSCODE: Final = "Library/Application Support/Code/User" if sys.platform == "darwin" else ".config/Code/User"
+SKILL_FILE: Final = "skills/bridgehead/SKILL.md"
+FILES: Final[Mapping[str, HostFiles]] = {
+    "claude": HostFiles(
+        ".claude", "CLAUDE_CONFIG_DIR", ".claude.json", SKILL_FILE, ".mcp.json", f".claude/{SKILL_FILE}"
+    ),
+    "codex": HostFiles(".codex", "CODEX_HOME", "config.toml", "AGENTS.md", ".codex/config.toml", "AGENTS.md"),
+    "gemini": HostFiles(".gemini", "", "settings.json", "GEMINI.md", ".gemini/settings.json", "GEMINI.md"),
+    "opencode": HostFiles(
+        ".config/opencode", "XDG_CONFIG_HOME", "opencode.json", "AGENTS.md", "opencode.json", "AGENTS.md"
+    ),
+    "cursor": HostFiles(".cursor", "", "mcp.json", "", ".cursor/mcp.json", "AGENTS.md"),
+    "vscode": HostFiles(_VSCODE, "", "mcp.json", "", ".vscode/mcp.json", "AGENTS.md"),
+    "zed": HostFiles(".config/zed", "XDG_CONFIG_HOME", "settings.json", "", ".zed/settings.json", "AGENTS.md"),
+    "copilot": HostFiles(
+        ".copilot", "COPILOT_HOME", "mcp-config.json", "copilot-instructions.md", ".github/mcp.json", "AGENTS.md"
+    ),
+}
 
 
 def edits_for(host: str, reach: Reach, where: Whereabouts, launch: Launch) -> list[Edit]:
     """Every file that is touched for `host`."""
     registration = REGISTRATIONS[host]
-    files = _FILES[host](where, reach)
+    settings, instructions = FILES[host].of(where, reach)
+    if host == "claude" and reach is Reach.USER and not where.environ.get("CLAUDE_CONFIG_DIR"):
+        settings = where.home / ".claude.json"  # beside its folder, unless that was moved
+    if (with_comments := settings.with_suffix(".jsonc")).exists():
+        settings = with_comments
     root = where.project if reach is Reach.PROJECT else None
-    settings = Edit(
-        _place(files.settings, root), lambda text: registration.add(text, launch), registration.remove, root
-    )
-    instructions = Edit(
-        _place(files.instructions, root),
-        _own_file if files.owned else partial(with_block, block=BLOCK),
-        _without_own_file if files.owned else without_block,
-        root,
-        recognisable=True,
-    )
-    return [settings, instructions]
+    edits = [Edit(_place(settings, root), lambda text: registration.add(text, launch), registration.remove, root)]
+    if instructions is not None:
+        owned = instructions.name == "SKILL.md"
+        add, remove = (_own_file, _without_own_file) if owned else (partial(with_block, block=BLOCK), without_block)
+        edits.append(Edit(_place(instructions, root), add, remove, root, recognisable=True))
+    return edits
 
 
 def _place(path: Path, root: Path | None) -> Path:
@@ -114,60 +145,9 @@ def _place(path: Path, root: Path | None) -> Path:
     return path.resolve() if root is None else path
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    settings: Path
-    instructions: Path
-    """What the agent reads by itself: a Markdown file with a block of ours, or a file of our own."""
-    owned: bool = False
-
-
-def _claude(where: Whereabouts, reach: Reach) -> _Files:
-    skill = Path("skills") / "bridgehead" / "SKILL.md"
-    if reach is Reach.PROJECT:
-        return _Files(where.project / ".mcp.json", where.project / ".claude" / skill, owned=True)
-    moved = where.environ.get("CLAUDE_CONFIG_DIR")
-    settings = (Path(moved) if moved else where.home) / ".claude.json"
-    return _Files(settings, where.variable("CLAUDE_CONFIG_DIR", where.home / ".claude") / skill, owned=True)
-
-
-def _codex(where: Whereabouts, reach: Reach) -> _Files:
-    if reach is Reach.PROJECT:
-        return _Files(where.project / ".codex" / "config.toml", where.project / "AGENTS.md")
-    folder = where.variable("CODEX_HOME", where.home / ".codex")
-    return _Files(folder / "config.toml", folder / "AGENTS.md")
-
-
-def _gemini(where: Whereabouts, reach: Reach) -> _Files:
-    if reach is Reach.PROJECT:
-        return _Files(where.project / ".gemini" / "settings.json", where.project / "GEMINI.md")
-    folder = where.home / ".gemini"
-    return _Files(folder / "settings.json", folder / "GEMINI.md")
-
-
-def _opencode(where: Whereabouts, reach: Reach) -> _Files:
-    if reach is Reach.PROJECT:
-        return _Files(_json_or_jsonc(where.project), where.project / "AGENTS.md")
-    folder = where.variable("XDG_CONFIG_HOME", where.home / ".config") / "opencode"
-    return _Files(_json_or_jsonc(folder), folder / "AGENTS.md")
-
-
-def _json_or_jsonc(folder: Path) -> Path:
-    with_comments = folder / "opencode.jsonc"
-    return with_comments if with_comments.exists() else folder / "opencode.json"
-
-
-_FILES: Final[Mapping[str, Callable[[Whereabouts, Reach], _Files]]] = {
-    "claude": _claude,
-    "codex": _codex,
-    "gemini": _gemini,
-    "opencode": _opencode,
-}
-
-
 def _own_file(text: str) -> str:
     if text and not is_ours(text):
-        raise HandWritten
+        raise UserError("it exists and was not written by bridgehead", hint="move it away, or do without ours")
     return SKILL
 
 

@@ -121,17 +121,15 @@ def _completed(known: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, 
 
 
 def _claude(launch: Launch) -> dict[str, Any]:
-    return {"type": "stdio", "command": launch.command, "args": list(ARGUMENTS), **_with("env", launch)}
+    return {"type": "stdio", **_plain(launch)}
 
 
-def _codex(launch: Launch) -> dict[str, Any]:
-    patience = {"tool_timeout_sec": PATIENCE_SECONDS}
-    return {"command": launch.command, "args": list(ARGUMENTS), **patience, **_with("env", launch)}
+def _copilot(launch: Launch) -> dict[str, Any]:
+    return {"type": "stdio", **_plain(launch), "tools": ["*"]}
 
 
-def _gemini(launch: Launch) -> dict[str, Any]:
-    patience = {"timeout": PATIENCE_SECONDS * 1000}
-    return {"command": launch.command, "args": list(ARGUMENTS), **patience, **_with("env", launch)}
+def _plain(launch: Launch) -> dict[str, Any]:
+    return {"command": launch.command, "args": list(ARGUMENTS), **_with("env", launch)}
 
 
 def _opencode(launch: Launch) -> dict[str, Any]:
@@ -145,7 +143,13 @@ def _with(key: str, launch: Launch) -> dict[str, Any]:
 
 REGISTRATIONS: Final[Mapping[str, Registration]] = {
     "claude": _in_json(("mcpServers", NAME), _claude, comments=False),
-    "codex": _in_toml(_CODEX_TABLE, _codex),
-    "gemini": _in_json(("mcpServers", NAME), _gemini, comments=True),
+    "codex": _in_toml(_CODEX_TABLE, lambda launch: {**_plain(launch), "tool_timeout_sec": PATIENCE_SECONDS}),
+    "gemini": _in_json(
+        ("mcpServers", NAME), lambda launch: {**_plain(launch), "timeout": PATIENCE_SECONDS * 1000}, comments=True
+    ),
     "opencode": _in_json(("mcp", NAME), _opencode, comments=True),
+    "cursor": _in_json(("mcpServers", NAME), _plain, comments=True),
+    "vscode": _in_json(("servers", NAME), _claude, comments=True),
+    "zed": _in_json(("context_servers", NAME), _plain, comments=True),
+    "copilot": _in_json(("mcpServers", NAME), _copilot, comments=False),
 }

@@ -44,22 +44,22 @@ class OpenDashboard:
         assert found is not None
         return found[1]
 
-    def post(self, path: str, **fields: str) -> Any:
+    def post(self, path: str, /, **fields: str) -> Any:
         return self.client.post(
             path, data={"csrf": self.csrf(), **fields}, headers={"Origin": ORIGIN}, follow_redirects=False
         )
 
 
-def scratch_assembly(folder: Path) -> Assembly:
+def scratch_assembly(folder: Path, **environ: str) -> Assembly:
     project = folder / "project"
     project.mkdir(parents=True)
     (project / "bridgehead.toml").touch()
-    return Assembly(project, {"BRIDGEHEAD_HOME": str(folder / "home"), "PATH": "", "USER": "ann"})
+    return Assembly(project, {"BRIDGEHEAD_HOME": str(folder / "home"), "PATH": "", "USER": "ann", **environ})
 
 
 @contextmanager
-def open_dashboard(folder: Path) -> Iterator[OpenDashboard]:
-    assembly = scratch_assembly(folder)
+def open_dashboard(folder: Path, **environ: str) -> Iterator[OpenDashboard]:
+    assembly = scratch_assembly(folder, **environ)
     with assembly.store() as store:
         dashboard = Dashboard(assembly, store, token=TOKEN, port=8183, user="ann (web)", clock=ManualClock())
         with TestClient(dashboard.app, base_url=ORIGIN) as client:
@@ -86,8 +86,8 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Served]:
-    assembly = scratch_assembly(folder)
+def served(folder: Path, **environ: str) -> Iterator[Served]:
+    assembly = scratch_assembly(folder, **environ)
     with assembly.store() as store, bind(WebRequest("127.0.0.1", 0)) as listening:
         port = int(listening.getsockname()[1])
         dashboard = Dashboard(assembly, store, token=TOKEN, port=port, user="ann (web)")

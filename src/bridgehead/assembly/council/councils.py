@@ -15,7 +15,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
-from bridgehead.assembly.council.files import StoredScopes, hold_council, write_seats_file
+from bridgehead.assembly.council.files import StoredScopes, ask_to_stop, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, make_run, run_inputs, seat_reports
 from bridgehead.assembly.council.opening import Opened, open_council, write_context
@@ -26,7 +26,7 @@ from bridgehead.assembly.council.run import Audience, CouncilProcess, Finished
 from bridgehead.assembly.council.seats import Workplace, forget_probes, local_seats, make_machine, rig_threads
 from bridgehead.contract.record_words import RunState
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import Status, TaskType
+from bridgehead.contract.words import Status
 from bridgehead.council.calls import GivenUp, Questioned, Retried, Seat
 from bridgehead.council.reporting.gate import Gate
 from bridgehead.council.request.plan import is_judged
@@ -53,13 +53,6 @@ class NothingToResume(NotFound):
     def __init__(self, reference: str | None = None) -> None:
         what = "no council of this project is open" if reference is None else f"council {reference} is closed"
         super().__init__(what, hint="bridgehead council list; a skipped seat: resume ID --retry BRIDGE")
-
-
-class NoVerdictToGate(UserError):
-    """A gate in front of a run that ends without a verdict."""
-
-    def __init__(self, task_type: TaskType) -> None:
-        super().__init__(f"--gate needs a verdict, and {task_type} ends without one")
 
 
 @dataclass
@@ -141,6 +134,13 @@ class Councils:
             process, _ = self._take_up(council, journal, ())
             asked = Questioned(finding_id=finding.id, text=text.strip(), at=iso_ms(self.clock.now()))
             return process.conduct(audience, [asked])
+
+    def stop(self, reference: str | None) -> str:
+        """Ask the council that runs to end with what it has; its id. Without a name: the newest that is open."""
+        with closing(CouncilJournal(self.assembly.places.project, self.clock)) as journal:
+            review_id = self._named(reference, journal, ())
+        ask_to_stop(self.assembly, review_id)
+        return review_id
 
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
         """Every call that would be made now; nothing is called and nothing written."""
@@ -242,7 +242,7 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
 
 def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
     if gate is not None and not is_judged(council.task.task_type, council.task.mode):
-        raise NoVerdictToGate(council.task.task_type)
+        raise UserError(f"--gate needs a verdict, and {council.task.task_type} ends without one")
 
 
 def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:

@@ -8,8 +8,9 @@ import datetime as dt
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,7 @@ from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import MOST_TEXT_BYTES, Scope
 from bridgehead.errors import BridgeheadError, ConfigError, FileError, LockTimeout, UserError
 from bridgehead.host.clock import iso_ms
+from bridgehead.host.command import Cancel
 from bridgehead.host.directories import make_dir, make_private_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.host.locks import FileLock, LockReentered, read_holder
@@ -47,6 +49,8 @@ MOST_HISTORY_BYTES: Final = 64 << 20
 Tables = tuple[dict[str, Any], ...]
 # Long enough for somebody who only looks whether the lock is held.
 WAIT_SECONDS: Final = 1.0
+STOP: Final = ".stop"
+LOOK_SECONDS: Final = 0.5
 # Texts, a diff of them, and what JSON adds.
 MOST_SCOPE_BYTES: Final = 4 * MOST_TEXT_BYTES
 
@@ -277,7 +281,7 @@ class CouncilBusy(UserError):
         by = f" ({holder})" if holder else ""
         super().__init__(
             f"council {review_id} is being held by another process{by}",
-            hint="wait until it ends, or stop it; nothing was changed",
+            hint=f"wait until it ends, or stop it: bridgehead council stop {review_id}; nothing was changed",
         )
 
 
@@ -312,6 +316,39 @@ def was_left_behind(assembly: Assembly, review_id: str) -> bool:
         return False
     lock.release()
     return True
+
+
+def ask_to_stop(assembly: Assembly, review_id: str) -> None:
+    """Have the process that works on this council, here, end it as Ctrl-C would."""
+    path = _lock_path(assembly, review_id)
+    if not path.exists() or was_left_behind(assembly, review_id):
+        raise UserError(f"council {review_id} is not running on this machine", hint="bridgehead council list")
+    write_atomic(path.with_suffix(STOP), b"", private=True)
+
+
+@contextmanager
+def heeding_stop(assembly: Assembly, review_id: str, given: Cancel | None) -> Iterator[Cancel]:
+    """A token for whoever holds this council: cancelled with the `given` one, or when somebody asked it to stop."""
+    asked, ended, stop = _lock_path(assembly, review_id).with_suffix(STOP), threading.Event(), Cancel()
+    asked.unlink(missing_ok=True)  # meant for a process that has ended since
+
+    def look() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            if asked.exists():
+                stop.cancel()
+                return
+
+    looking = threading.Thread(target=look, daemon=True)
+    with given.waking(stop.cancel) if given is not None else nullcontext():
+        if given is not None and given.cancelled:
+            stop.cancel()
+        looking.start()
+        try:
+            yield stop
+        finally:
+            ended.set()
+            looking.join()
+            asked.unlink(missing_ok=True)
 
 
 def _lock_path(assembly: Assembly, review_id: str) -> Path:

@@ -15,7 +15,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.events import CouncilRecord, RecordObserver, report_facts
-from bridgehead.assembly.council.files import StoredScopes, carried_history, read_history, write_history
+from bridgehead.assembly.council.files import StoredScopes, carried_history, heeding_stop, read_history, write_history
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCalls, StoredCouncil, make_run, seat_reports
 from bridgehead.assembly.council.opening import AskQuestion
@@ -158,8 +158,9 @@ class CouncilProcess:
             try:
                 here = (self.machine, self.clock, self.workplace)
                 seats = local_seats(self.assembly, self.council, self.scope, *here, resumed=self.resumed)
-                means = self._means(audience, observer, seats.settings.max_concurrency)
-                ending = anyio.run(conduct, self.run, seats, means, wishes)
+                with heeding_stop(self.assembly, self.council.review_id, audience.stop) as stop:
+                    means = self._means(audience, observer, seats.settings.max_concurrency, stop)
+                    ending = anyio.run(conduct, self.run, seats, means, wishes)
             finally:
                 observer.close()
             is_new = not self.resumed or len(self.calls.inputs()) > before
@@ -172,7 +173,7 @@ class CouncilProcess:
                     self._settle()
                     return Finished(self.council, report, self.earlier_report, self.run.waiting_for)
 
-    def _means(self, audience: Audience, observer: RecordObserver, max_concurrency: int) -> Means:
+    def _means(self, audience: Audience, observer: RecordObserver, max_concurrency: int, stop: Cancel) -> Means:
         return Means(
             log=RunLog(self.outputs, AllWatchers((observer, *audience.watchers)), self.clock),
             journal=self.calls,
@@ -182,7 +183,7 @@ class CouncilProcess:
             mask=self.mask,
             max_concurrency=max_concurrency,
             handle_signals=audience.handle_signals,
-            stop=audience.stop,
+            stop=stop,
         )
 
     @contextmanager

@@ -19,6 +19,7 @@ from bridgehead.contract.events import RecordedEvent
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.failures import RecordDamaged
+from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import parse_iso
 from bridgehead.host.terminal import escape_controls
@@ -109,7 +110,7 @@ def _short(value: object) -> str:
 
 @click.group(cls=Group)
 def record() -> None:
-    """Check, back up and export the record that all parts write to."""
+    """Check, back up, export and prune the record that all parts write to."""
 
 
 @record.command(examples=("bridgehead record check", "bridgehead record check --json"))
@@ -145,6 +146,46 @@ def backup(app: App, file: Path) -> None:
 
 @record.command(
     examples=(
+        "bridgehead record prune --days 90 --dry-run",
+        "bridgehead record prune",
+        "bridgehead record prune --days 30",
+    )
+)
+@click.option("--days", type=float, help="Delete what ended more than this many days ago; default: store.keep_days.")
+@click.option("--dry-run", is_flag=True, help="Show how much would be deleted.")
+@click.pass_obj
+def prune(app: App, days: float | None, dry_run: bool) -> None:
+    """Delete events, ended runs and answered items that are older than a number of days.
+
+    Never deleted: open items, runs that wait or have not ended, their events, and the latest run of each project.
+    Reports and the files of flows stay; `council gate` and `rig verify --require-council` no longer know a report whose
+    council was deleted. To keep what you delete, make a copy first: bridgehead record backup FILE.
+    """
+    from bridgehead.assembly.event_writer import KEEP_DAYS, kept_since
+    from bridgehead.control_plane.stores.inspection import inspect
+
+    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    before = kept_since(assembly.settings, days)
+    if before is None:
+        raise UserError(
+            "prune needs to know how much to keep", hint=f"bridgehead record prune --days 90, or set {KEEP_DAYS}"
+        )
+    found = inspect(assembly.record_url, quick=True)
+    if found.damage:
+        raise RecordDamaged(found.where, found.damage[0])
+    deleted = dict.fromkeys(found.counts, 0)
+    if found.counts:
+        with assembly.store(read_only=dry_run) as store:
+            deleted |= store.prune(before, dry_run=dry_run)
+            if any(deleted.values()) and not dry_run:
+                store.compact()
+    verb = "would delete" if dry_run else "deleted"
+    document = {"before": before, "deleted": deleted, "dry_run": dry_run}
+    app.emit(document, lambda: f"{verb} {_amounts(deleted) or 'nothing'} from before {before[:10]}")
+
+
+@record.command(
+    examples=(
         "bridgehead record export --output record.jsonl",
         "bridgehead record export | jq -c 'select(.table == \"events\") | .row'",
     )
@@ -175,7 +216,7 @@ def export(app: App, output: Path | None) -> int:
             document = {"table": row.table, "row": row.document}
             stream.write(json_line(document if row.damage is None else {**document, "damage": row.damage}))
         stream.flush()
-    app.say(f"exported {_amounts(counts)}" + (f"; {damaged} places are damaged" if damaged else ""))
+    app.say(f"exported {_amounts(counts)}" + (f"; damaged places: {damaged}" if damaged else ""))
     return ExitCode.FAILURE if damaged else ExitCode.DONE
 
 
@@ -194,4 +235,5 @@ def _checked(found: Inspection) -> str:
 
 
 def _amounts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {table}" for table, count in counts.items())
+    names = {"events": "event", "runs": "run", "pending": "pending item"}
+    return ", ".join(f"{count} {names[table]}{'' if count == 1 else 's'}" for table, count in counts.items())

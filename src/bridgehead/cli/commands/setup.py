@@ -27,6 +27,8 @@ CHECKED_WITH = {
     "codex": "codex mcp list",
     "gemini": "gemini mcp list",
     "opencode": "opencode mcp list",
+    "cursor": "cursor-agent mcp list",
+    "copilot": "copilot mcp list",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -72,6 +73,7 @@ def web(
 
 def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> int:
     token = _chosen_token(request)
+    from bridgehead.assembly.event_writer import prune_beside
     from bridgehead.assembly.flows.handlers import watching_beside
     from bridgehead.dashboard.app import Dashboard
     from bridgehead.dashboard.serving import bind, serve
@@ -90,6 +92,7 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
             mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
         )
         resuming = watching_beside(Assembly(app.cwd, app.environ), app.say) if auto else nullcontext()
+        threading.Thread(target=prune_beside, args=(assembly, logging.getLogger("bridgehead.web")), daemon=True).start()
         try:
             with resuming:
                 ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))

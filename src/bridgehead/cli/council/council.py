@@ -169,6 +169,18 @@ def resume(
     return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
 
 
+@council.command(examples=("bridgehead council stop", "bridgehead council stop k3v9qa"))
+@click.argument("review_id", required=False)
+@click.pass_obj
+def stop(app: App, review_id: str | None) -> None:
+    """Stop a running council, as Ctrl-C in its terminal does. What it has found is reported.
+
+    REVIEW_ID defaults to the newest open council. `council resume` continues it.
+    """
+    stopped = _councils(app).stop(review_id)
+    app.emit({"stopping": stopped}, lambda: f"council {stopped} is stopping; bridgehead council show has its report")
+
+
 @council.command(examples=('bridgehead council challenge MMC001 "the id is checked in middleware.py, is it not?"',))
 @click.argument("finding")
 @click.argument("question")

@@ -160,6 +160,18 @@ class Store(ABC):
     # Life
 
     @abstractmethod
+    def prune(self, before: str, *, dry_run: bool = False) -> dict[str, int]:
+        """Delete what ended before this moment; how many rows of each table, also of those a `dry_run` leaves.
+
+        What is still needed stays, however old: runs that have not ended, that wait for somebody or that are the
+        latest of their project; open items; the events of both; the last event of each rig's clone, by which
+        `pending` finds the clone. Killed in between, the record is whole and the next call goes on.
+        """
+
+    def compact(self) -> None:  # noqa: B027  most stores have nothing to do
+        """Give back the space of what was deleted, where the database does not do so by itself."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of the record; closing twice is fine."""
 

@@ -38,12 +38,23 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     growing_number: str
     """A primary key that counts upwards and never gives a number out twice."""
+    number_of_item: str
+    """The number of the item that an event `e` of kind pending.… is about: its data begin `{"id":"q-12"`."""
     table_options: str = ""
 
 
 # Compared byte by byte, as SQLite and Python do; a language's collation would order ids and times otherwise.
-POSTGRES: Final = Dialect(text='text COLLATE "C"', growing_number="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
-SQLITE: Final = Dialect(text="TEXT", growing_number="INTEGER PRIMARY KEY AUTOINCREMENT", table_options=" STRICT")
+POSTGRES: Final = Dialect(
+    text='text COLLATE "C"',
+    growing_number="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    number_of_item="CAST(substring(e.data from '[0-9]+') AS bigint)",
+)
+SQLITE: Final = Dialect(
+    text="TEXT",
+    growing_number="INTEGER PRIMARY KEY AUTOINCREMENT",
+    number_of_item="CAST(substr(e.data, 10) AS INTEGER)",
+    table_options=" STRICT",
+)
 
 
 def m001_events_and_runs(transaction: Transaction, dialect: Dialect) -> None:

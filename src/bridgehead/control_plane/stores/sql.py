@@ -21,7 +21,9 @@ from bridgehead.control_plane.records import (
     QuestionKey,
     Run,
     RunFilter,
+    moment_text,
     plain_text,
+    pruned_event,
     supersedes,
 )
 from bridgehead.control_plane.stores import rows
@@ -46,6 +48,32 @@ STARTED_BEFORE: Final = "(started_at, id) < (SELECT started_at, id FROM runs WHE
 ITEM_BY_NUMBER: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE number = ?"
 ITEM_BY_KEY: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE part = ? AND project = ? AND key = ?"
 NUMBERS_ENDING: Final = "SELECT number FROM pending WHERE number % ? = ? ORDER BY number DESC LIMIT ?"
+# What may be deleted; every ? is the moment before which it ended. Questions of a council's host seat name their run
+# with `council-` before its id.
+OLD_RUNS: Final = (
+    "state IN ('completed', 'failed', 'cancelled') AND updated_at < ?"
+    " AND EXISTS (SELECT 1 FROM runs o WHERE o.project = runs.project AND o.part = runs.part"
+    " AND (o.started_at, o.id) > (runs.started_at, runs.id))"
+    " AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.state = 'open' AND p.run_id IN (runs.id, 'council-' || runs.id))"
+    " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_id IN (runs.id, 'council-' || runs.id) AND e.at >= ?)"
+)
+RUN_STAYS: Final = (
+    "EXISTS (SELECT 1 FROM runs WHERE runs.id IN ({0}.run_id, substr({0}.run_id, 9))"
+    f" AND runs.id NOT IN (SELECT id FROM runs WHERE {OLD_RUNS}))"
+)
+OLD_ITEMS: Final = (
+    f"state <> 'open' AND opened_at < ? AND NOT {RUN_STAYS.format('pending')}"
+    " AND number < (SELECT max(number) FROM pending)"  # the newest number given out is there
+    " AND number NOT IN (SELECT {number} FROM events e WHERE e.kind = 'pending.answered' AND e.at >= ?)"
+)
+OLD_EVENTS: Final = (
+    f"at < ? AND kind NOT IN ('record.created', 'record.migrated') AND NOT {RUN_STAYS.format('events')}"
+    " AND (kind NOT LIKE 'pending.%'"
+    " OR at < (SELECT coalesce(min(opened_at), 'never') FROM pending WHERE state = 'open'))"
+    " AND seq NOT IN (SELECT max(e.seq) FROM events e WHERE e.part = 'rigs' GROUP BY e.project)"
+)
+PRUNED: Final = {"runs": ("id", OLD_RUNS), "pending": ("number", OLD_ITEMS), "events": ("seq", OLD_EVENTS)}
+PRUNED_AT_ONCE: Final = 10_000  # in one transaction: others want to write, too
 Page = tuple[str, list[Any]]
 SHOWN_MATCHES = 10
 _LARGEST = 2**63 - 1
@@ -200,6 +228,27 @@ class SqlStore(Store):
 
     def withdraw_pending(self, which: str | QuestionKey, *, reason: str) -> PendingItem:
         return self._change(which, lambda item, _: questions.withdraw(item, reason))
+
+    def prune(self, before: str, *, dry_run: bool = False) -> dict[str, int]:
+        now = iso_ms(self._clock.now())
+        before = min(moment_text(before, "the moment to prune before"), now)
+        counted = {table: self._prune(table, before, count_only=True) for table in PRUNED}
+        if dry_run or not any(counted.values()):
+            return counted
+        self.append([pruned_event(self._new_id(), now, before, counted)])
+        return {table: self._prune(table, before) for table in PRUNED}
+
+    def _prune(self, table: str, before: str, *, count_only: bool = False) -> int:
+        key, condition = PRUNED[table]
+        ended, values = condition.replace("{number}", self.dialect.number_of_item), [before] * condition.count("?")
+        if count_only:
+            count = f"SELECT count(*) FROM {table} WHERE {ended}"
+            return sum(found for (found,) in self._read(lambda transaction: transaction.rows(count, values)))
+        some = f"SELECT {key} FROM {table} WHERE {ended} LIMIT {PRUNED_AT_ONCE}"
+        delete, deleted = f"DELETE FROM {table} WHERE {key} IN ({some}) RETURNING 1", 0
+        while count_now := len(self._write(lambda transaction: transaction.rows(delete, values))):
+            deleted += count_now
+        return deleted
 
     def _runs_like(self, reference: str) -> list[str]:
         length = len(reference)

@@ -76,6 +76,12 @@ class SqliteStore(SqlStore):
                 self._slot.connection.close()
                 self._slot.connection = None
 
+    def compact(self) -> None:
+        with self._using_connection() as connection:
+            if connection is not None:
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def _read(self, work: Callable[[Transaction], T]) -> T:
         with self._using_connection() as connection:
             return work(SqliteTransaction(connection) if connection is not None else NoRows())

@@ -21,10 +21,9 @@ from bridgehead.assembly.council.views import (
     list_councils,
 )
 from bridgehead.control_plane.records import EventFilter
-from bridgehead.dashboard.excerpts import Excerpts
 from bridgehead.dashboard.page import Form, Page, PageContext
 from bridgehead.dashboard.pages import council_findings
-from bridgehead.dashboard.pages.council_findings import Choices, Filter
+from bridgehead.dashboard.pages.council_findings import Choices, Excerpts, Filter
 from bridgehead.dashboard.pages.council_lanes import LEGEND, draw_lanes
 from bridgehead.dashboard.plots import plots_of
 from bridgehead.errors import BridgeheadError, UserError

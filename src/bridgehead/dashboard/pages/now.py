@@ -22,6 +22,7 @@ def show_now(
         status=status,
         waiting=context.waiting(),
         running=running(context.assembly, context.store),
+        started=context.commands.started,
         lately=lately(context.store),
         refused=refused or {"item_id": "", "text": "", "message": ""},
     )

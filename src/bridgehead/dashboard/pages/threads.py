@@ -13,11 +13,15 @@ from starlette.responses import Response
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import RigClone, find_clone, known_clones
 from bridgehead.assembly.rigs.replies import NotShared, Reply, send_reply
+from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
-from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, start_of
+from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, logger, start_of
 from bridgehead.dashboard.pages.thread_bodies import body_markup
 from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
+from bridgehead.rigs.envelope.names import RELAY_SUFFIX
+from bridgehead.rigs.operations.quarantine import list_quarantine
+from bridgehead.rigs.threads.quarantine import KeptApart
 from bridgehead.rigs.views.results import Sent
 
 CLONES_SHOWN: Final = 10
@@ -39,14 +43,6 @@ class RefusedReply:
     message: str = ""
     hint: str | None = None
     secret: bool = False
-
-
-class NoLongerWaiting(UserError):
-    def __init__(self) -> None:
-        super().__init__(
-            "this envelope does not wait any more: it was answered, or its thread was closed",
-            hint="what you wrote can be sent as a reply",
-        )
 
 
 def show_list(context: PageContext, request: Request) -> Response:
@@ -75,6 +71,8 @@ def show_clone(context: PageContext, request: Request) -> Response:
         PAGE,
         "clone.html",
         view=view,
+        held=_held(clone),
+        is_relay=view.rig_id.endswith(RELAY_SUFFIX),
         threads=paging.cut(threads),
         found=len(threads),
         named=named,
@@ -118,7 +116,18 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
     item_id, written = str(request.path_params["item_id"]), FRESH._replace(text=form.get("text", ""))
     context.forget_waiting()
     if all(item.id != item_id for item in context.waiting()):
-        return _thread(context, request, _refused("reply", written, NoLongerWaiting()))
+        return _thread(
+            context,
+            request,
+            _refused(
+                "reply",
+                written,
+                UserError(
+                    "this envelope does not wait any more: it was answered, or its thread was closed",
+                    hint="what you wrote can be sent as a reply",
+                ),
+            ),
+        )
     try:
         item = context.pending.answer(item_id, answer_from(context, form))
     except BridgeheadError as error:
@@ -157,6 +166,14 @@ def _thread(context: PageContext, request: Request, typed: RefusedReply) -> Resp
 
 def _clone(context: PageContext, request: Request) -> RigClone:
     return find_clone(context.assembly.places.project, context.store, str(request.path_params["clone_id"]))
+
+
+def _held(clone: RigClone) -> list[KeptApart]:
+    try:
+        entries = list_quarantine(make_rig(clone.root, logger.warning)).entries
+    except BridgeheadError:
+        return []  # the page says what is wrong with the clone
+    return [entry for entry in entries if not entry.accepted and not entry.verdict]
 
 
 def _prefilled(view: ThreadView, typed: RefusedReply) -> Reply:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -31,7 +30,7 @@ from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.respond import give
 from bridgehead.flows.values.times import deadline_after, utc_text
 from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile, RunStatus
-from bridgehead.host.command import Cancel, Command, Ended
+from bridgehead.host.command import OUR_COMMAND, Cancel, Command, Ended
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
@@ -380,7 +379,7 @@ def resume_in_process(
     ready: WaitingRun, say: Callable[[str], None], show: Callable[[bytes], None], cancel: Cancel
 ) -> bool:
     """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
-    words = (sys.executable, "-c", "from bridgehead.cli import main; main()", "flow", "resume", ready.run.id)
+    words = (*OUR_COMMAND, "flow", "resume", ready.run.id)
     say(f"{ready.run.id} {ready.run.name} in {ready.root}: goes on")
     command = Command((*words, "--dir", str(ready.root)), env=dict(os.environ), cwd=ready.root, stdout_cap=STDOUT_LIMIT)
     result = run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, keep_family=True)

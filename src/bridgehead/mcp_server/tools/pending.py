@@ -21,16 +21,6 @@ from bridgehead.mcp_server.tools.schemas import (
 )
 
 
-class ForAPerson(UserError):
-    """An approval that an agent tried to give."""
-
-    def __init__(self, item_id: str) -> None:
-        super().__init__(
-            f"{item_id} asks a person for an approval; agents may not give it",
-            hint=f"a person runs: bridgehead answer {item_id} yes|no",
-        )
-
-
 def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
     """What is open, or one item with its prompt."""
     foreign = ForeignText()
@@ -62,7 +52,10 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         if waiting.find(wanted.id).question.kind is PendingKind.BUS_APPROVAL:
-            raise ForAPerson(wanted.id)
+            raise UserError(
+                f"{wanted.id} asks a person for an approval; agents may not give it",
+                hint=f"a person runs: bridgehead answer {wanted.id} yes|no",
+            )
         item = waiting.answer(wanted.id, given)
     result = AnswerResult(
         id=item.id, state=item.state.value, title=ForeignText().line(item.question.title), next=how_to_go_on(item)

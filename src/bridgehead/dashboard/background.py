@@ -1,0 +1,129 @@
+"""What runs beside the pages: the doctor's check of this machine, and the commands that were started from a page."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bridgehead.assembly.application import Assembly
+from bridgehead.doctor.checkup import check_everything
+from bridgehead.doctor.diagnosis import Checkup
+from bridgehead.errors import UserError
+from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.command import OUR_COMMAND, Cancel, Command
+from bridgehead.host.process import run
+
+MOST_RUNNING: Final = 8
+MOST_KEPT: Final = 20
+MOST_OUTPUT: Final = 64 << 20
+GRACE_SECONDS: Final = 30.0  # a council that is stopped writes its report
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedCheckup:
+    checkup: Checkup
+    at: str
+
+
+class DoctorCache:
+    """One check at a time, in a thread of its own; pages learn of its end by the event it records."""
+
+    def __init__(self, assembly: Assembly, clock: Clock) -> None:
+        self._assembly = assembly
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.latest: CachedCheckup | None = None
+
+    @property
+    def is_checking(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def check(self) -> None:
+        """Begin a check unless one is under way."""
+        with self._lock:
+            if not self.is_checking:
+                self._thread = threading.Thread(target=self._check, name="web-checkup", daemon=True)
+                self._thread.start()
+
+    def wait(self) -> None:
+        """Until the check under way has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _check(self) -> None:
+        try:
+            self.latest = CachedCheckup(check_everything(self._assembly), iso_ms(self._clock.now()))
+        except Exception:
+            # The dashboard outlives a check that failed in a way nobody foresaw.
+            logger.exception("the check of this machine failed")
+
+
+@dataclass(slots=True)
+class StartedCommand:
+    """A command of ours that was started from a page."""
+
+    words: tuple[str, ...]
+    place: Path
+    at: str
+    exit_code: int | None = None
+    out: str = ""
+    error: str = ""
+
+    @property
+    def line(self) -> str:
+        """What to type for the same."""
+        return shlex.join(("bridgehead", *self.words))
+
+
+class CommandRunner:
+    """Runs commands of ours as a shell would: same operation, same checks. What still runs ends with the dashboard."""
+
+    def __init__(self, assembly: Assembly, clock: Clock) -> None:
+        self._environ = dict(assembly.environ)
+        self._clock = clock
+        self._cancel = Cancel()
+        self._lock = threading.Lock()
+        self._running: set[threading.Thread] = set()
+        self.started: list[StartedCommand] = []
+
+    def run(self, words: Sequence[str], place: Path, *, stdin: str = "", wait_seconds: float) -> StartedCommand:
+        """Start it; wait a while for its end. Without an exit code it goes on."""
+        command = StartedCommand(tuple(words), place, iso_ms(self._clock.now()))
+        thread = threading.Thread(target=self._run, args=(command, stdin), name="web-command", daemon=True)
+        with self._lock:
+            self._running = {one for one in self._running if one.is_alive()}
+            if len(self._running) >= MOST_RUNNING:
+                raise UserError(f"{MOST_RUNNING} commands run already", hint="wait until one of them has ended")
+            self._running.add(thread)
+            self.started = [command, *self.started][:MOST_KEPT]
+            thread.start()
+        thread.join(wait_seconds)
+        return command
+
+    def close(self) -> None:
+        """Stop what runs, as Ctrl-C would, and wait for it."""
+        self._cancel.cancel()
+        for thread in list(self._running):
+            thread.join()
+
+    def _run(self, command: StartedCommand, stdin: str) -> None:
+        child = Command(
+            (*OUR_COMMAND, *command.words),
+            stdin=stdin,
+            env=self._environ,
+            cwd=command.place,
+            grace_seconds=GRACE_SECONDS,
+            stdout_cap=MOST_OUTPUT,
+        )
+        result = run(child, timeout_seconds=None, idle_seconds=None, cancel=self._cancel, keep_family=True)
+        command.out = result.stdout.decode("utf-8", "replace").strip()
+        command.error = (result.error_text() or result.reason or "").strip()
+        command.exit_code = result.exit_code

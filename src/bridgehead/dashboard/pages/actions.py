@@ -1,0 +1,276 @@
+"""What can be done from a page: each action is a command of ours, shown before it runs and run as a shell would.
+
+One table says for each the words of the command, the fields of its form, and where it runs. The values of a form stand
+behind `--option=` or behind `--`, so none of them is read as an option.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bridgehead.assembly.flows.handlers import is_shared
+from bridgehead.assembly.rigs.clones import find_clone
+from bridgehead.assembly.rigs.rig import make_rig
+from bridgehead.contract.words import Intensity
+from bridgehead.council.runtimes import runtime_names
+from bridgehead.dashboard.background import StartedCommand
+from bridgehead.dashboard.page import Form, Page, PageContext, logger
+from bridgehead.errors import NotFound, UserError
+from bridgehead.exit_codes import ExitCode
+from bridgehead.rigs.operations.quarantine import show_quarantine
+from bridgehead.rigs.operations.thread import thread
+from bridgehead.rigs.threads.quarantine import verdict_line
+
+SHORT_SECONDS: Final = 120.0
+LONG_SECONDS: Final = 3.0
+"""How long a page waits for a command that goes on without it: long enough for a mistake to show."""
+MOST_SAID: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input: an option of the command, or without `option` an argument; `many` takes words like a shell."""
+
+    name: str
+    label: str
+    option: str = ""
+    choices: tuple[str, ...] = ()
+    required: bool = False
+    many: bool = False
+    hidden: bool = False
+    hint: str = ""
+
+    def words(self, value: str) -> list[str]:
+        if self.required and not value:
+            raise UserError(f"{self.label} is missing", hint="fill in the field and try again")
+        if self.choices and value and value not in self.choices:
+            raise UserError(f"{self.label} cannot be {value!r}", hint=f"one of: {', '.join(self.choices)}")
+        try:
+            values = shlex.split(value) if self.many else [value] if value else []
+        except ValueError as error:
+            raise UserError(f"{self.label}: a quotation mark is not closed") from error
+        return [f"{self.option}={one}" for one in values] if self.option else values
+
+
+@dataclass(frozen=True, slots=True)
+class WebAction:
+    """A command and the form it is made from."""
+
+    command: str
+    title: str
+    sentence: str
+    fields: tuple[Field, ...]
+    preview: str = ""
+    """The option with which the command says what it would do; it is run with it first."""
+    is_long: bool = False
+    stdin: Callable[[PageContext, Form], tuple[list[str], str]] | None = None
+    """More words that need a look, and what the command reads."""
+
+    @property
+    def name(self) -> str:
+        return "-".join(word for word in self.command.lower().split() if not word.startswith("-"))
+
+    def words(self, given: Mapping[str, str]) -> list[str]:
+        """The words behind `bridgehead`: the command, its options, and behind `--` its arguments."""
+        made = [(one, one.words(given.get(one.name, "").strip())) for one in self.fields]
+        if self.command.startswith("rig "):  # these know no `--`, and their fields say where and what about
+            return self.command.split()
+        options = [word for one, words in made if one.option for word in words]
+        arguments = [word for one, words in made if not one.option for word in words]
+        return [*self.command.split(), *options, *(["--", *arguments] if arguments else [])]
+
+    def place(self, context: PageContext, given: Mapping[str, str]) -> Path:
+        """Where it runs: in the clone or project acted on, else in this one."""
+        if self.command.startswith("rig "):
+            return clone_root(context, given)
+        is_about_run = self.command.startswith(("council ", "flow ")) and any(one.name == "id" for one in self.fields)
+        return project_of_run(context, given) if is_about_run else context.assembly.places.project
+
+    def back(self, given: Mapping[str, str]) -> str:
+        """The page to end on."""
+        noun = self.command.partition(" ")[0]
+        page = {"council": "/councils", "flow": "/flows", "rig": "/threads", "bus": "/bus"}[noun]
+        about = given.get("clone" if noun == "rig" else "id", "") if noun != "bus" else ""
+        return f"{page}/{quote(about, safe='')}" if about else page
+
+
+def project_of_run(context: PageContext, form: Mapping[str, str]) -> Path:
+    """Where a council or flow belongs; in a record that others write to, only this project is acted in."""
+    run, own = context.store.find_run(form.get("id", "")), context.assembly.places.project
+    if is_shared(context.assembly.record_url) and Path(run.project) != own:
+        raise UserError(f"{run.id} belongs to {run.project}", hint="others write to this record: act in that project")
+    return Path(run.project)
+
+
+def clone_root(context: PageContext, form: Mapping[str, str]) -> Path:
+    return Path(find_clone(context.assembly.places.project, context.store, form.get("clone", "")).root)
+
+
+def lifting(context: PageContext, form: Form) -> tuple[list[str], str]:
+    """The DECISIONS turn that lets an envelope in: an answer to the last envelope of its thread, signed by this rig."""
+    rig = make_rig(str(clone_root(context, form)), logger.warning)
+    shown = show_quarantine(rig, form.get("path", ""))
+    thread_id = shown.entry.path.partition("/")[0]
+    hashes = [str(one.frontmatter.get("body_hash") or "") for one in thread(rig, thread_id).envelopes]
+    parent = next((one for one in reversed(hashes) if one), None)
+    if parent is None:
+        raise UserError(f"thread {thread_id} has no envelope that a decision could answer")
+    words = [f"--thread={thread_id}", f"--in-reply-to={parent}", "--body-file=-"]
+    return words, f"{form.get('reason', '').strip()}\n\n{verdict_line(shown.entry, lifts=True)}\n"
+
+
+_ID: Final = Field("id", "Id", required=True, hidden=True)
+_CLONE: Final = Field("clone", "Clone", required=True, hidden=True)
+_ALL: Final = (
+    WebAction(
+        "council review --non-interactive",
+        "Start a council",
+        "Seats review the scope on their own, debate, and end in one report. First you see which calls would be made.",
+        (
+            Field("intensity", "Intensity", "--intensity", choices=tuple(Intensity)),
+            Field("seats", "Seats", "--runtime", many=True, hint=f"empty: all available; {', '.join(runtime_names())}"),
+            Field("base", "Changes since", "--diff", hint="a branch or commit; empty: the scope as it is"),
+            Field("task", "What to look for", "--task"),
+            Field("cost", "Stop at this cost", "--max-cost", hint="USD; empty: no limit"),
+            Field("scope", "Scope", many=True, hint="paths; empty: what has changed, or everything"),
+        ),
+        preview="--dry-run",
+        is_long=True,
+    ),
+    WebAction(
+        "council resume",
+        "Resume the council",
+        "Answers that have arrived are added; a seat that is named is asked again. Completed calls are never repeated.",
+        (Field("retry", "Ask again", "--retry", many=True, hint="seats, such as claude; empty: none"), _ID),
+        is_long=True,
+    ),
+    WebAction(
+        "council stop",
+        "Stop the council",
+        "It ends as with Ctrl-C: what was found is reported, and it can be resumed.",
+        (_ID,),
+    ),
+    WebAction(
+        "council challenge",
+        "Challenge a finding",
+        "The seat that reported it, and the others, answer one more question about it.",
+        (
+            Field("id", "Council", "--review", required=True, hidden=True),
+            Field("finding", "Finding", required=True),
+            Field("question", "Question", required=True),
+        ),
+        is_long=True,
+    ),
+    WebAction(
+        "flow resume", "Resume the flow", "It continues where it paused, if its answer is there.", (_ID,), is_long=True
+    ),
+    WebAction(
+        "flow retry",
+        "Retry the flow",
+        "Recorded steps are kept; what failed, or the step named, is done again.",
+        (Field("from", "From step", "--from", hint="empty: what failed"), _ID),
+        is_long=True,
+    ),
+    WebAction(
+        "flow fork",
+        "Fork the flow",
+        "A second run starts with what this one had recorded before a step.",
+        (Field("from", "From step", "--from", required=True), _ID),
+        is_long=True,
+    ),
+    WebAction("flow cancel", "Cancel the flow", "Its open requests are withdrawn; its files are kept.", (_ID,)),
+    WebAction(
+        "rig sync --auto",
+        "Sync",
+        "Envelopes are fetched, verified and taken in; what does not verify goes into quarantine.",
+        (_CLONE,),
+    ),
+    WebAction(
+        "rig relay DECISIONS",
+        "Lift a quarantine",
+        "A signed DECISIONS envelope lets this one in. It counts where this rig's key is that of a trusted human.",
+        (_CLONE, Field("path", "Envelope", required=True, hidden=True), Field("reason", "Why", required=True)),
+        stdin=lifting,
+    ),
+    WebAction(
+        "bus participant add",
+        "Enrol a participant",
+        "Its join file, the only place its secret appears, is written to this project.",
+        (Field("id", "Id", required=True),),
+    ),
+    WebAction(
+        "bus participant revoke",
+        "Revoke a participant",
+        "Its credential and grants end; a running bus disconnects it at once.",
+        (_ID,),
+    ),
+)
+ACTIONS: Final[Mapping[str, WebAction]] = {action.name: action for action in _ALL}
+
+
+def show_action(context: PageContext, request: Request) -> Response:
+    return _form(context, request, dict(request.query_params))
+
+
+def act(context: PageContext, request: Request, form: Form) -> Response:
+    """Run it; what has a preview only after that was shown. What is refused is shown with the form as it was typed."""
+    action = _action(request)
+    words, place = action.words(form), action.place(context, form)
+    if action.preview and form.get("planned") != shlex.join(words):
+        command = action.command.split()
+        looked = [*command, action.preview, *words[len(command) :]]
+        planned = context.commands.run(looked, place, wait_seconds=SHORT_SECONDS)
+        is_planned = planned.exit_code == ExitCode.DONE
+        return _form(context, request, form, planned, planned=shlex.join(words) if is_planned else "")
+    more, stdin = action.stdin(context, form) if action.stdin else ([], "")
+    seconds = LONG_SECONDS if action.is_long else SHORT_SECONDS
+    done = context.commands.run([*words, *more], place, stdin=stdin, wait_seconds=seconds)
+    context.forget_waiting()
+    if done.exit_code not in (None, ExitCode.DONE, ExitCode.WAITING):
+        return _form(context, request, form, done)
+    said = "runs" if done.exit_code is None else next(iter((done.out or done.error).splitlines()), "done")
+    return context.go(request, action.back(form), f"{done.line}: {said}")
+
+
+def _action(request: Request) -> WebAction:
+    action = ACTIONS.get(str(request.path_params["name"]))
+    if action is None:
+        raise NotFound("there is no such action")
+    return action
+
+
+def _form(
+    context: PageContext,
+    request: Request,
+    given: Mapping[str, str],
+    done: StartedCommand | None = None,
+    *,
+    planned: str = "",
+) -> Response:
+    """The form, and what a command said: its plan, or why it failed."""
+    action = _action(request)
+    return context.show(
+        request,
+        PAGE,
+        "action.html",
+        status=422 if done and not planned else 200,
+        action=action,
+        given=given,
+        place=action.place(context, given),
+        line=f"bridgehead {planned}" if planned else done.line if done else f"bridgehead {action.command}",
+        said=(done.out if planned else done.error or done.out)[-MOST_SAID:] if done else "",
+        planned=planned,
+    )
+
+
+PAGE: Final = Page(
+    "Actions", "/do", views={"/do/{name}": show_action}, actions={"/do/{name}": act}, in_navigation=False
+)

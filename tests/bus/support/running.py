@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
-from bridgehead.bus.sockets.libraries import new_event_loop
+from bridgehead.bus.sockets.event_loop import new_event_loop
 
 Result = TypeVar("Result")
 DEADLINE_S = 30

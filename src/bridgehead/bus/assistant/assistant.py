@@ -23,7 +23,7 @@ from bridgehead.bus.wire.session import (
     reimpose_deployment_fields,
     replace_snapshot,
 )
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, STOP, UNMATCHED
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, PIECE, SPEAK, STOP, UNMATCHED
 
 SKILL: Final = "bridgehead.assistant"
 INTENT: Final = "bridgehead.assistant:ask"
@@ -63,6 +63,8 @@ class Ask(msgspec.Struct, frozen=True):
     session_id: str
     text: str
     lang: str | None = None
+    in_pieces: bool = False
+    """Whether whoever asked can show an answer that is still being made."""
 
 
 class Cancel(msgspec.Struct, frozen=True):
@@ -120,6 +122,11 @@ class Assistant:
             self._emit(running.entry, HANDLED, {}, handed_back),
             *self._next(now),
         ]
+
+    def piece(self, request: str, text: str) -> list[AssistantEffect]:
+        """The runtime has made one more piece of its answer."""
+        running = self._running.get(request)
+        return [] if running is None or not text else [self._emit(running.entry, PIECE, {"text": text})]
 
     def failed(self, request: str, now: float = 0.0) -> list[AssistantEffect]:
         """The runtime could not answer; the cause is for the log, never for speech (B-67)."""
@@ -187,7 +194,8 @@ class Assistant:
                 running[speaker] += 1
                 started = msgspec.structs.replace(request, deadline=now + self._config.timeout_s)
                 self._running[f"r{self._asked}"] = started
-                asks.append(Ask(f"r{self._asked}", request.session_id, text, request.lang))
+                in_pieces = request.entry.context.get("pieces") is True
+                asks.append(Ask(f"r{self._asked}", request.session_id, text, request.lang, in_pieces))
             if queue:
                 self._waiting[speaker] = queue  # behind everybody else
         return asks

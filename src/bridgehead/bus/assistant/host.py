@@ -8,7 +8,10 @@ import asyncio
 import logging
 import secrets
 from collections import deque
+from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
 from bridgehead.bus.hub.hub import Hub
@@ -83,6 +86,8 @@ class AssistantHost:
                 question = await asyncio.to_thread(_question, ask, self._task, earlier)
             else:
                 question = _question(ask, self._task, earlier)
+            if ask.in_pieces:
+                question = msgspec.structs.replace(question, heard=partial(self._heard, ask.request))
             answer = await self._agent.ask(question)
         except Exception as error:  # whatever a model's adapter raises, the person gets an answer
             _log.warning("request %s failed: %s: %s", ask.request, type(error).__name__, error)
@@ -91,6 +96,9 @@ class AssistantHost:
         if answer.text.strip():
             self._conversations.note(ask.session_id, ask.text, answer.text, self._now())
         self._settle(ask, self._assistant.answered(ask.request, answer.text, answer.session, now=self._now()))
+
+    def _heard(self, request: str, text: str) -> None:
+        self._carry_out(self._assistant.piece(request, text))
 
     def _settle(self, ask: Ask, effects: list[AssistantEffect]) -> None:
         self._asking.pop(ask.request, None)

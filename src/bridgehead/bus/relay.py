@@ -61,6 +61,9 @@ class ParticipantConnection(Protocol):
 
     def close(self, code: CloseCode) -> None: ...
 
+    listens: bool
+    """Whether it is there for what nobody has asked, too."""
+
 
 class HubFilter(Protocol):
     """Sees hub messages before participants do."""
@@ -100,8 +103,8 @@ class Relay:
         self._alarm_at: float | None = None
         self.filter: HubFilter | None = None
         """Escalation to an upstream bridge, where there is one (bus §7)."""
-        self.overhears: Callable[[Message], bool] | None = None
-        """Takes what a participant says for itself, before it reaches the hub, and says so."""
+        self.overhearing: list[Callable[[Message], bool]] = []
+        """Each may take what a participant says for itself, before it reaches the hub, and says so."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
@@ -206,6 +209,10 @@ class Relay:
     def connected(self) -> Iterable[str]:
         return self._connections.keys()
 
+    def listens(self, participant_id: str) -> bool:
+        """Whether the participant is there for what nobody has asked."""
+        return participant_id in self._connections and self._connections[participant_id].listens
+
     # -- the hub --------------------------------------------------------------------------------------------------
 
     def received(self, message: Message) -> None:
@@ -296,7 +303,7 @@ class Relay:
             self._transport.expect(self.bridge.known)
 
     def _write(self, effect: ToBus) -> None:
-        if self.overhears is not None and self.overhears(effect.message):
+        if any(takes(effect.message) for takes in self.overhearing):
             return
         if not self._transport.send(effect.message):
             self._correct_outcome()

@@ -7,13 +7,13 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from bridgehead.bus.bridge.settings import BadBusSetting, BridgeSettings
-from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.participants.record import MOST_TURNS, Grant
 from bridgehead.errors import ConfigError, UserError
 
 HUB_ADDRESS: Final = "127.0.0.1:8181"
@@ -44,6 +44,9 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assistant_lang: str | None = None
     assistant_prompt: str | None = None
     assistant_timeout_s: float = 30
+    assistant_later_s: float = 600
+    assistant_memory: Annotated[int, msgspec.Meta(ge=0, le=MOST_TURNS)] = 6
+    assistant_tools: tuple[str, ...] = ()
     chat_grants: tuple[Grant, ...] = ()
     hook_wait_s: float = 30
     pairing: bool = False
@@ -105,7 +108,7 @@ class BusSettings(msgspec.Struct, frozen=True):
         Address.parse(serving.listen)
         if serving.public_url is not None:
             check_bridge_url(serving.public_url)
-        for name in ("assistant_timeout_s", "hook_wait_s"):
+        for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must be a number that is not negative")
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:

@@ -22,10 +22,13 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 class ChatCompletionsAgent:
     """One stateless call for each question; nothing goes anywhere but to `base_url`."""
 
-    def __init__(self, base_url: str, *, model: str | None = None, key: str | None = None) -> None:
+    def __init__(
+        self, base_url: str, *, model: str | None = None, key: str | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._url = base_url.rstrip("/")
         self._model = model
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._timeout_s = max(timeout_s, TIMEOUT_S)
         self._client: httpx.AsyncClient | None = None
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
@@ -69,7 +72,7 @@ class ChatCompletionsAgent:
         if self._client is None:
             # Proxies of the user are for the outside; a server on this machine is reached directly.
             local = urlsplit(self._url).hostname in _LOOPBACK
-            self._client = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not local, headers=self._headers)
+            self._client = httpx.AsyncClient(timeout=self._timeout_s, trust_env=not local, headers=self._headers)
         return self._client
 
     async def _first_model(self, client: httpx.AsyncClient) -> str:

@@ -66,6 +66,7 @@ class ConnectionGateway(Protocol):
 class RawConnection:
     """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
 
+    listens = True
     last_received = 0.0
     last_pinged = 0.0
 

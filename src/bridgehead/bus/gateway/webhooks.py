@@ -132,6 +132,8 @@ class WebhookEndpoint:
 class HttpParticipant:
     """The connection of a participant that asks over HTTP: there while at least one request waits."""
 
+    listens = False
+
     def __init__(self) -> None:
         self.waiting: dict[str, HttpCall] = {}
         self.entering: asyncio.Task[BridgeheadError | None] | None = None

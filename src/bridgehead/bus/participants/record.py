@@ -22,6 +22,7 @@ from bridgehead.errors import ConfigError
 
 PARTICIPANT_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MIB: Final = 1024 * 1024
+MOST_TURNS: Final = 100
 HARD_FRAME_BYTES: Final = 16 * MIB
 """Nothing larger is read to its end, whoever sends it (bus §10.5)."""
 
@@ -63,6 +64,16 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Utterances without an end marker."""
 
 
+class AssistantProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the assistant is for one participant; what is not said here is as for everybody."""
+
+    prompt: str | None = None
+    memory: int | None = None
+    """Turns of a conversation that it is reminded of; 0: none."""
+    tools: tuple[str, ...] = ()
+    """Names of `bus.assistant_tools` that may be used for this participant."""
+
+
 class ParticipantRecord(msgspec.Struct, frozen=True):
     """One participant as the operator described it."""
 
@@ -80,6 +91,9 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
     managed_session_id: str | None = None
     tts: bool = True
     limits: Limits = Limits()
+    assistant: AssistantProfile = AssistantProfile()
+    person: str | None = None
+    """Whose device it is: a late answer goes to whichever of the person's devices is used."""
     ephemeral: bool = False
     """Made for one browser session or the like; nothing of it outlives the process."""
 
@@ -128,6 +142,8 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
                 "bytes_per_second": self.bytes_per_second,
                 "open_questions": self.limits.open_questions,
             },
+            "assistant": msgspec.to_builtins(self.assistant),
+            "person": self.person,
         }
 
     def rights(self) -> str:
@@ -170,6 +186,8 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     managed_session_id: str | None = None
     tts: bool = True
     limits: Limits = Limits()
+    assistant: AssistantProfile = AssistantProfile()
+    person: str | None = None
 
 
 RECORD_KEYS: Final = frozenset(_Table.__struct_fields__)
@@ -195,6 +213,8 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
             _managed_session(read.managed_session_id),
             read.tts,
             _checked(read.limits),
+            _remembering(read.assistant),
+            read.person,
         )
     except (msgspec.ValidationError, ConfigError) as error:
         raise BadRecord(participant_id, str(error)) from error
@@ -220,6 +240,12 @@ def _checked(limits: Limits) -> Limits:
         if value is not None and not 0 < value < math.inf:
             raise BadLimit(name)
     return limits
+
+
+def _remembering(profile: AssistantProfile) -> AssistantProfile:
+    if profile.memory is not None and not 0 <= profile.memory <= MOST_TURNS:
+        raise ConfigError(f"assistant: memory must be a number of turns up to {MOST_TURNS}")
+    return profile
 
 
 def _managed_session(session_id: str | None) -> str | None:

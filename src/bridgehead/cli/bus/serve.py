@@ -94,7 +94,8 @@ def _findings(findings: list[Finding]) -> str:
 @click.option(
     "--assistant",
     metavar="NAME",
-    help="Who answers: openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo).",
+    help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
+    "or scripted (an echo).",
 )
 @click.option("--pairing", is_flag=True, default=None, help="Allow unknown devices to request pairing.")
 @click.option(

@@ -5,22 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus.assistants import NoEndpoint, UnknownAssistant, agent_for, spoken_report
+from bridgehead.assembly.bus.assistants import NoEndpoint, UnknownAssistant, agent_for, spoken_report, tool_servers
 from bridgehead.bus.assistant.agents import ModelFailed
 from bridgehead.bus.assistant.assistant import SORRY
 from bridgehead.bus.interfaces import AgentQuestion
 from bridgehead.contract.pending import Answer
-from bridgehead.testing.exchange import ModelRequest, Say
+from bridgehead.errors import ConfigError
+from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Scripted
-from bus.support.running import run, until
+from bus.support.running import free_port, run, until
 from bus.support.serving import served_bus
+from support.peer_clis import furnish
 
 FLOW = """
 from bridgehead.flows import flow
@@ -151,3 +159,78 @@ def test_the_hint_about_a_missing_endpoint_names_the_file_to_trust(assembly: Ass
     with pytest.raises(NoEndpoint) as refused:
         agent_for(assembly, "openai")
     assert refused.value.hint == "write one, then: bridgehead config trust .bridge-settings.json"
+
+
+# -- tools -----------------------------------------------------------------------------------------------------------
+
+CLOCK = """
+import sys
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("clock")
+
+@server.tool()
+def now() -> str:
+    "The time of day."
+    return "a quarter past nine"
+
+server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("entry", ["clock", "=http://x", "clock=", "a b=http://x", "clock='", "../x=cat"])
+def test_a_tool_that_is_none_is_refused(assembly: Assembly, entry: str) -> None:
+    with pytest.raises(ConfigError, match="is no tool"):
+        agent_for(assembly, "claude", tools=[entry])
+
+
+def test_tools_for_an_assistant_that_takes_none_are_refused(assembly: Assembly) -> None:
+    with pytest.raises(UnknownAssistant, match="assistant_tools are for claude"):
+        agent_for(assembly, "scripted", tools=["clock=cat"])
+    servers = tool_servers(["clock=uvx 'time server'", "docs=http://127.0.0.1:1/mcp"])
+    assert (servers["clock"].words, servers["docs"].url) == (("uvx", "time server"), "http://127.0.0.1:1/mcp")
+
+
+@pytest.mark.peer
+def test_a_participant_gets_the_tools_its_record_names_and_no_others(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+
+    async def main(agent: Any) -> None:
+        async with (
+            served_bus(tmp_path / "bus", agent=agent, assistant_timeout_s=300) as server,
+            await server.satellite("kitchen", assistant={"tools": ["clock", "unknown"]}) as kitchen,
+            await server.satellite("doorbell") as doorbell,
+        ):
+            assert (await kitchen.ask("what time is it", wait_s=250)).text == "the tool has answered"
+            assert (await doorbell.ask("what time is it", wait_s=250)).text == "I have no clock"
+
+    def model(request: ModelRequest) -> Scripted | None:
+        if any(name.startswith("mcp__clock") for name in request.tools) and not request.answers_tool:
+            return Scripted(CallTool(ToolKind.NAMED, name="now", arguments={}))
+        return Scripted(Say("the tool has answered" if request.answers_tool else "I have no clock"))
+
+    with ModelServer(script=model) as served, _clock(tmp_path, port):
+        home = furnish(tmp_path / "peer", lambda _cli: served.base_url(), ("claude",))
+        project = tmp_path / "project"
+        project.mkdir()
+        assembly = Assembly(project, {**home.environment, "BRIDGEHEAD_HOME": str(tmp_path / "home")})
+        run(main(agent_for(assembly, "claude", 300, [f"clock={url}"])), deadline_s=600)
+        asked = [json.dumps(entry.body) for entry in served.log.questions()]
+    assert any("a quarter past nine" in body for body in asked), "the result of the tool came back to the model"
+
+
+@contextmanager
+def _clock(tmp_path: Path, port: int) -> Iterator[None]:
+    (tmp_path / "clock.py").write_text(CLOCK)
+    with subprocess.Popen([sys.executable, str(tmp_path / "clock.py"), str(port)], stderr=subprocess.DEVNULL) as clock:
+        try:
+            while clock.poll() is None:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            yield
+        finally:
+            clock.terminate()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, get_args
 
 import msgspec
 
@@ -19,18 +19,12 @@ from bridgehead.bus.actions import (
     CloseCode,
     Delivery,
     Effect,
-    ForgetHubId,
-    ForgetSkill,
-    ForgetSource,
     HubIgnored,
     Joined,
     Later,
     Left,
     Outcome,
     Refused,
-    RememberHubId,
-    RememberSkill,
-    RememberSource,
     StateChange,
     ToBus,
     ToParticipant,
@@ -118,9 +112,7 @@ class Relay:
             Close: self._close,
             Undelivered: self._undelivered,
             HubIgnored: self._hub_ignored,
-            **dict.fromkeys(
-                (RememberSource, ForgetSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill), self._keep
-            ),
+            **dict.fromkeys(get_args(StateChange), self._keep),
         }
 
     # -- participants ---------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from bridgehead.bus.gateway.chat import CHAT_PREFIX, ChatEndpoint
 from bridgehead.bus.gateway.completions import CompletionsEndpoint
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
 from bridgehead.bus.gateway.later_answers import LaterAnswers
-from bridgehead.bus.gateway.metrics import MetricsEndpoint
 from bridgehead.bus.gateway.pairing import PairingEndpoint
 from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import (
@@ -38,7 +37,7 @@ from bridgehead.bus.gateway.status import (
     outcomes_counted,
     participants_listed,
 )
-from bridgehead.bus.gateway.status_site import StatusSite
+from bridgehead.bus.gateway.status_site import MetricsEndpoint, StatusSite
 from bridgehead.bus.gateway.webhooks import HttpCalls, WebhookEndpoint
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink

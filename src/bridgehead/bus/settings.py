@@ -70,7 +70,7 @@ class Address(msgspec.Struct, frozen=True):
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or _PORT.fullmatch(port) is None or int(port) > 65535:
-            raise BadAddress(text)
+            raise ConfigError(f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182")
         return cls(host, int(port))
 
     @property
@@ -104,7 +104,10 @@ class BusSettings(msgspec.Struct, frozen=True):
         """Refuse combinations that would be unsafe or cannot work."""
         serving = self.serving
         if not Address.parse(serving.hub_listen).is_loopback:
-            raise HubBeyondLoopback(serving.hub_listen)
+            raise ConfigError(
+                f"the hub cannot listen on {serving.hub_listen}: whoever reaches it sees and says everything",
+                hint="let other machines join through the gateway (listen), which authenticates them",
+            )
         Address.parse(serving.listen)
         if serving.public_url is not None:
             check_bridge_url(serving.public_url)
@@ -158,23 +161,6 @@ def without_credentials(url: str) -> str:
 def check_bridge_url(url: str) -> None:
     if problem := url_problem(url):
         raise NoBridgeUrl(url, problem)
-
-
-class BadAddress(ConfigError):
-    """Not an address to listen on."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182")
-
-
-class HubBeyondLoopback(ConfigError):
-    """The hub has no participants, only members that see everything."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(
-            f"the hub cannot listen on {address}: whoever reaches it sees and says everything",
-            hint="let other machines join through the gateway (listen), which authenticates them",
-        )
 
 
 class NoBridgeUrl(UserError):

@@ -159,6 +159,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _bus("assistant_lang", _TEXT, None, "language of the assistant"),
     _bus("assistant_timeout_s", _NUMBER, 30, "seconds a person waits for an answer"),
     _bus("assistant_later_s", _NUMBER, 600, "seconds an answer may take after that, to be told later; 0: none"),
+    _bus(
+        "assistant_tools",
+        _TEXTS,
+        (),
+        "MCP servers that participants' records may name: NAME=URL or NAME=COMMAND; for claude",
+        trusted_only=True,
+    ),
     _bus("assistant_memory", _NUMBER, 6, "turns of a conversation that the assistant remembers"),
     _bus("chat_grants", _TEXTS, (), "grants of participants of the chat page", trusted_only=True),
     _bus("hook_wait_s", _NUMBER, 30, "seconds a webhook waits for what is spoken"),

@@ -6,14 +6,16 @@ import asyncio
 import json
 import logging
 import os
+import re
 import secrets
+import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ModelFailed, ScriptedAgent
@@ -27,6 +29,12 @@ from bridgehead.host.command import Cancel, Command, CommandResult
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.process import run
 
+if TYPE_CHECKING:
+    from bridgehead.council.runtimes.exchange import ToolServer
+    from bridgehead.flows.handlers import Handler
+
+TAKES_TOOLS: Final = ("claude",)
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _log: Final = logging.getLogger("bridgehead.bus")
 _OURSELVES: Final = "import json, sys; sys.argv[1:] = json.load(sys.stdin); from bridgehead.cli import main; main()"
 """Words on standard input: a command line is readable for every user of the machine."""
@@ -37,10 +45,13 @@ MOST_SPOKEN: Final = 3
 _STDERR_SHOWN: Final = 500
 
 
-def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30) -> Agent | None:
+def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30, tools: Sequence[str] = ()) -> Agent | None:
     """The agent that `bus.assistant` names; what cannot answer is refused before anything is served."""
     if name is None:
         return None
+    servers = tool_servers(tools)
+    if servers and name not in TAKES_TOOLS:
+        raise UnknownAssistant(name, f"bus.assistant_tools are for {' and '.join(TAKES_TOOLS)}")
     if name == "scripted":
         return ScriptedAgent()
     if name == "openai":
@@ -49,7 +60,25 @@ def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30) -> Ag
         return CouncilAgent(assembly, timeout_s)
     if name.startswith("flow:"):
         return FlowAgent(assembly, name.removeprefix("flow:"), timeout_s)
-    return HandlerAgent(assembly, name, timeout_s)
+    return HandlerAgent(assembly, name, timeout_s, servers)
+
+
+def tool_servers(entries: Sequence[str]) -> dict[str, ToolServer]:
+    """The MCP servers in `bus.assistant_tools`, by name: `NAME=URL`, or `NAME=COMMAND WORDS`."""
+    from bridgehead.council.runtimes.exchange import ToolServer
+
+    found = {}
+    for entry in entries:
+        name, _, rest = (part.strip() for part in entry.partition("="))
+        is_url = rest.startswith(("http://", "https://"))
+        try:
+            words = () if is_url else tuple(shlex.split(rest))
+        except ValueError:
+            words = ()
+        if _TOOL_NAME.fullmatch(name) is None or not (words or is_url):
+            raise ConfigError(f"assistant_tools: {entry!r} is no tool", hint="write NAME=URL or NAME=COMMAND")
+        found[name] = ToolServer(name, words, rest if is_url else "")
+    return found
 
 
 def _chat_completions(assembly: Assembly, timeout_s: float) -> Agent:
@@ -78,26 +107,34 @@ def _cancelling(cancel: Cancel) -> Iterator[None]:
 class HandlerAgent:
     """Somebody who also answers flows: a runtime of this machine, a command, a rig elsewhere."""
 
-    def __init__(self, assembly: Assembly, name: str, timeout_s: float) -> None:
-        from bridgehead.assembly.flows.handlers import handler_makers
+    def __init__(
+        self, assembly: Assembly, name: str, timeout_s: float, tools: Mapping[str, ToolServer] = MappingProxyType({})
+    ) -> None:
         from bridgehead.flows.files.checkpoint_files import CheckpointFiles
         from bridgehead.flows.files.root import FlowRoot
-        from bridgehead.flows.handlers import make_handler
 
-        handler = name if ":" in name and not name.startswith("acp:") else f"runtime:{name}"
+        self._handler = name if ":" in name and not name.startswith("acp:") else f"runtime:{name}"
         self._name = name
-        self._make = partial(make_handler, handler, handler_makers(assembly, _log.info))
+        self._assembly = assembly
+        self._tools = tools
         self._files = CheckpointFiles(FlowRoot(assembly.places.project))
         self._timeout_s = max(1, int(timeout_s))
         try:
-            self._make()
+            self._make(())
         except UserError as error:
             raise UnknownAssistant(name, error.message) from error
+
+    def _make(self, tools: Sequence[str]) -> Handler:
+        from bridgehead.assembly.flows.handlers import handler_makers
+        from bridgehead.flows.handlers import make_handler
+
+        granted = tuple(self._tools[name] for name in tools if name in self._tools)
+        return make_handler(self._handler, handler_makers(self._assembly, _log.info, granted))
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
         from bridgehead.flows.files.agent_files import AgentRequest
 
-        handler = self._make()
+        handler = self._make(question.tools)
         request = AgentRequest(
             1, "assistant", "assistant", question.prompt, question.id, timeout_seconds=self._timeout_s
         )

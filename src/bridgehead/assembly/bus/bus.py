@@ -48,7 +48,8 @@ def outside(assembly: Assembly, settings: BusSettings) -> tuple[BusServices, Cal
     """What a running bus borrows, and what ends the borrowing."""
     announcer = RecordAnnouncer(assembly)
     serving = settings.serving
-    agent = agent_for(assembly, serving.assistant, serving.assistant_timeout_s + serving.assistant_later_s)
+    longest_s = serving.assistant_timeout_s + serving.assistant_later_s
+    agent = agent_for(assembly, serving.assistant, longest_s, serving.assistant_tools)
     lent = BusServices(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
     return lent, announcer.close
 

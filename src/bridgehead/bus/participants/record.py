@@ -217,13 +217,18 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
             read.person,
         )
     except (msgspec.ValidationError, ConfigError) as error:
-        raise BadRecord(participant_id, str(error)) from error
+        raise ConfigError(
+            f"participant {participant_id!r}: {error!s}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
+        ) from error
 
 
 def check_participant_id(participant_id: str) -> str:
     """The id, if it is one (bus §17)."""
     if PARTICIPANT_ID.fullmatch(participant_id) is None:
-        raise BadParticipantId(participant_id)
+        raise ConfigError(
+            f"{participant_id!r} cannot be a participant id",
+            hint="use 1 to 64 letters, digits, dots, underscores and hyphens",
+        )
     return participant_id
 
 
@@ -238,7 +243,7 @@ def _checked(limits: Limits) -> Limits:
     for name in limits.__struct_fields__:
         value = getattr(limits, name)
         if value is not None and not 0 < value < math.inf:
-            raise BadLimit(name)
+            raise ConfigError(f"limits: {name} must be a number above zero")
     return limits
 
 
@@ -250,36 +255,5 @@ def _remembering(profile: AssistantProfile) -> AssistantProfile:
 
 def _managed_session(session_id: str | None) -> str | None:
     if session_id in ("", DEFAULT):
-        raise BadManagedSession
+        raise ConfigError("managed_session_id must be a name of its own, neither empty nor 'default'")
     return session_id
-
-
-class BadParticipantId(ConfigError):
-    """A participant id that cannot be one."""
-
-    def __init__(self, participant_id: str) -> None:
-        super().__init__(
-            f"{participant_id!r} cannot be a participant id",
-            hint="use 1 to 64 letters, digits, dots, underscores and hyphens",
-        )
-
-
-class BadRecord(ConfigError):
-    """A participant record cannot be used."""
-
-    def __init__(self, participant_id: str, problem: str) -> None:
-        super().__init__(f"participant {participant_id!r}: {problem}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
-
-
-class BadLimit(ConfigError):
-    """A limit that would let nothing or everything through."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"limits: {name} must be a number above zero")
-
-
-class BadManagedSession(ConfigError):
-    """Managing mode needs a session of its own."""
-
-    def __init__(self) -> None:
-        super().__init__("managed_session_id must be a name of its own, neither empty nor 'default'")

@@ -15,7 +15,7 @@ import msgspec
 
 from bridgehead.bus.access.certificates import key_fingerprint
 from bridgehead.bus.access.join_file import Pin
-from bridgehead.bus.sockets.base import Conversation, EndedConversation, Peer, shown_certificate
+from bridgehead.bus.sockets.base import Conversation, Peer, shown_certificate
 from bridgehead.bus.sockets.picows_peer import call
 from bridgehead.errors import BridgeheadError, UserError
 
@@ -126,7 +126,7 @@ def _cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-class ClientConversation(EndedConversation):
+class ClientConversation(Conversation):
     """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
 
     def __init__(self) -> None:

@@ -110,7 +110,7 @@ def send(
             if isinstance(reached, Satellite):
                 await reached.settled(wait_s)
             elif source is not None and (problem := await reached.undelivered(wait_s)) is not None:
-                raise NotDelivered(str(to), problem)
+                raise BridgeheadError(f"{str(to)!r} did not get it: {problem}", hint=WHO)
         app.emit({"sent": message.type}, lambda: f"sent {message.type}" + (f" to {to}" if to else ""))
         return ExitCode.DONE
 
@@ -301,10 +301,3 @@ class TypedLines:
             asyncio.run_coroutine_threadsafe(putting, self._loop).result()
         except RuntimeError:  # the loop is closed: nobody listens any more
             putting.close()
-
-
-class NotDelivered(BridgeheadError):
-    """What was said did not reach the one it was for."""
-
-    def __init__(self, participant: str, reason: str) -> None:
-        super().__init__(f"{participant!r} did not get it: {reason}", hint=WHO)

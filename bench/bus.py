@@ -19,7 +19,7 @@ from bench.bus_load import busy_trips, fan_out, idle, p99_ms, round_trips
 from bench.bus_plots import lines, ratios
 from bench.bus_processes import Server, Unavailable, messagebus, nats_server, ours
 from bench.harness import REPOSITORY, Budget, Comparison, Outcome
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 
 FAN_OUT = ((1, 3000), (10, 1500), (100, 200))
 HUBS = 4

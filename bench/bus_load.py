@@ -10,7 +10,7 @@ import msgspec
 
 from bridgehead.bus.sockets.base import Peer
 from bridgehead.bus.sockets.dial import Target, dial
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 
 FRAME_BYTES = 300
 WINDOW = 200

@@ -21,7 +21,7 @@ from bridgehead.bus.interfaces import BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
-from bridgehead.bus.sockets.libraries import run, settle_memory
+from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen
 from bridgehead.bus.wire.message import Message
 

@@ -24,7 +24,7 @@ from bridgehead.bus.access.enrolment import Enrolment, enrol
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.client.participant import Satellite, SendRefused
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import SystemClock
 

@@ -24,7 +24,7 @@ from bench.soak_verdict import Counted, Verdict, counted, judge
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, Satellite, SendRefused
 from bridgehead.bus.sockets.dial import ConnectionEnded
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
 

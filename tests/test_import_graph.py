@@ -64,7 +64,7 @@ FAMILIES = {
 IO_MODULES = {
     "anyio", "asyncio", "concurrent", "fcntl", "glob", "http", "httpx", "multiprocessing", "os", "random", "secrets",
     "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading",
-    "time", "urllib", "uuid", "websockets", "picows", "nats", "psycopg", "bridgehead.host",
+    "time", "urllib", "uuid", "picows", "nats", "psycopg", "bridgehead.host",
 }  # fmt: skip
 
 # Deciding on text needs these two although their packages also do I/O.

@@ -15,7 +15,7 @@ import sys
 LIBRARIES = (
     *("pytest", "hypothesis.strategies", "msgspec", "anyio", "httpx", "yaml", "click", "rich.console", "tomlkit"),
     *("jsonschema_rs", "starlette.testclient", "uvicorn", "h11", "jinja2", "markdown_it", "cryptography.x509"),
-    *("websockets.asyncio.client", "picows", "psycopg", "asyncio", "concurrent.futures", "unittest.mock"),
+    *("picows", "psycopg", "asyncio", "concurrent.futures", "unittest.mock"),
 )
 LONGEST_SECONDS = 900
 _COULD_NOT_TEST = 3  # what pytest says of an internal error

@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus.bus import RecordApprovals, agent_for
+from bridgehead.assembly.bus.assistants import agent_for
+from bridgehead.assembly.bus.bus import RecordApprovals
 from bridgehead.bus.gateway.chat import LINK_S
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import ManualClock, SystemClock

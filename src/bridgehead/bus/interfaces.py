@@ -117,6 +117,13 @@ class AgentQuestion(msgspec.Struct, frozen=True):
     task: str = ""
     """What the assistant is to do, for agents that take a conversation, and what was said and answered before."""
     earlier: tuple[tuple[str, str], ...] = ()
+    heard: Callable[[str], None] | None = None
+    """Takes the answer piece by piece while it is made, where somebody looks on; the whole is returned all the same."""
+    id: str = ""
+    """The same when it is asked again after a restart."""
+    participant: str = ""
+    tools: tuple[str, ...] = ()
+    """Names of the tools it may use for whoever asked."""
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):

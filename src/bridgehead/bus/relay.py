@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, get_args
 
 import msgspec
 
@@ -19,18 +19,12 @@ from bridgehead.bus.actions import (
     CloseCode,
     Delivery,
     Effect,
-    ForgetHubId,
-    ForgetSkill,
-    ForgetSource,
     HubIgnored,
     Joined,
     Later,
     Left,
     Outcome,
     Refused,
-    RememberHubId,
-    RememberSkill,
-    RememberSource,
     StateChange,
     ToBus,
     ToParticipant,
@@ -60,6 +54,9 @@ class ParticipantConnection(Protocol):
     def refuse(self, code: str, details: dict[str, Any]) -> None: ...
 
     def close(self, code: CloseCode) -> None: ...
+
+    listens: bool
+    """Whether it is there for what nobody has asked, too."""
 
 
 class HubFilter(Protocol):
@@ -100,8 +97,8 @@ class Relay:
         self._alarm_at: float | None = None
         self.filter: HubFilter | None = None
         """Escalation to an upstream bridge, where there is one (bus §7)."""
-        self.overhears: Callable[[Message], bool] | None = None
-        """Takes what a participant says for itself, before it reaches the hub, and says so."""
+        self.overhearing: list[Callable[[Message], bool]] = []
+        """Each may take what a participant says for itself, before it reaches the hub, and says so."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
@@ -115,9 +112,7 @@ class Relay:
             Close: self._close,
             Undelivered: self._undelivered,
             HubIgnored: self._hub_ignored,
-            **dict.fromkeys(
-                (RememberSource, ForgetSource, RememberHubId, ForgetHubId, RememberSkill, ForgetSkill), self._keep
-            ),
+            **dict.fromkeys(get_args(StateChange), self._keep),
         }
 
     # -- participants ---------------------------------------------------------------------------------------------
@@ -205,6 +200,10 @@ class Relay:
     @property
     def connected(self) -> Iterable[str]:
         return self._connections.keys()
+
+    def listens(self, participant_id: str) -> bool:
+        """Whether the participant is there for what nobody has asked."""
+        return participant_id in self._connections and self._connections[participant_id].listens
 
     # -- the hub --------------------------------------------------------------------------------------------------
 
@@ -296,7 +295,7 @@ class Relay:
             self._transport.expect(self.bridge.known)
 
     def _write(self, effect: ToBus) -> None:
-        if self.overhears is not None and self.overhears(effect.message):
+        if any(takes(effect.message) for takes in self.overhearing):
             return
         if not self._transport.send(effect.message):
             self._correct_outcome()

@@ -25,7 +25,7 @@ from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.gateway.chat import CHAT_PREFIX, ChatEndpoint
 from bridgehead.bus.gateway.completions import CompletionsEndpoint
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
-from bridgehead.bus.gateway.metrics import MetricsEndpoint
+from bridgehead.bus.gateway.later_answers import LaterAnswers
 from bridgehead.bus.gateway.pairing import PairingEndpoint
 from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import (
@@ -37,13 +37,13 @@ from bridgehead.bus.gateway.status import (
     outcomes_counted,
     participants_listed,
 )
-from bridgehead.bus.gateway.status_site import StatusSite
+from bridgehead.bus.gateway.status_site import MetricsEndpoint, StatusSite
 from bridgehead.bus.gateway.webhooks import HttpCalls, WebhookEndpoint
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
 from bridgehead.bus.interfaces import Agent, BusServices, Notice, Notices
-from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.participants.record import AssistantProfile, Grant
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.settings import Address, BusSettings, without_credentials
 from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
@@ -130,11 +130,28 @@ class BusServer:
         self._closing.callback(notices.follow(pass_on))
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
-        serving = self.settings.serving
-        config = AssistantConfig(serving.assistant_lang, serving.assistant_timeout_s, serving.assistant_prompt)
-        assistant = AssistantHost(hub, agent, config)
+        serving, approvals = self.settings.serving, self._services.approvals
+        later = None
+        if approvals is not None and serving.assistant_later_s > 0:
+            path = self.folder.path / "later.json"
+            later = LaterAnswers(self.relay, approvals, path, self._services.clock, serving.assistant_later_s)
+            self._closing.push_async_callback(later.stop)
+        config = AssistantConfig(
+            serving.assistant_lang,
+            serving.assistant_timeout_s,
+            serving.assistant_later_s if later is not None else 0,
+            serving.assistant_prompt,
+            serving.assistant_memory,
+        )
+        assistant = AssistantHost(hub, agent, config, profile_of=self._profile_of, later=later)
         assistant.start()
         self._closing.push_async_callback(assistant.stop)
+        for question in later.start() if later is not None else ():
+            assistant.ask_again(question.id, question.text, question.lang, str(question.context.get("source")))
+
+    def _profile_of(self, source: str) -> AssistantProfile:
+        participant = self.relay.bridge.known.by_source(source)
+        return AssistantProfile() if participant is None else participant.record.assistant
 
     async def _start_hub(self) -> None:
         serving = self.settings.serving

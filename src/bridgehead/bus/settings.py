@@ -7,13 +7,13 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from bridgehead.bus.bridge.settings import BadBusSetting, BridgeSettings
-from bridgehead.bus.participants.record import Grant
+from bridgehead.bus.participants.record import MOST_TURNS, Grant
 from bridgehead.errors import ConfigError, UserError
 
 HUB_ADDRESS: Final = "127.0.0.1:8181"
@@ -44,6 +44,9 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assistant_lang: str | None = None
     assistant_prompt: str | None = None
     assistant_timeout_s: float = 30
+    assistant_later_s: float = 600
+    assistant_memory: Annotated[int, msgspec.Meta(ge=0, le=MOST_TURNS)] = 6
+    assistant_tools: tuple[str, ...] = ()
     chat_grants: tuple[Grant, ...] = ()
     hook_wait_s: float = 30
     pairing: bool = False
@@ -67,7 +70,7 @@ class Address(msgspec.Struct, frozen=True):
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or _PORT.fullmatch(port) is None or int(port) > 65535:
-            raise BadAddress(text)
+            raise ConfigError(f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182")
         return cls(host, int(port))
 
     @property
@@ -101,11 +104,14 @@ class BusSettings(msgspec.Struct, frozen=True):
         """Refuse combinations that would be unsafe or cannot work."""
         serving = self.serving
         if not Address.parse(serving.hub_listen).is_loopback:
-            raise HubBeyondLoopback(serving.hub_listen)
+            raise ConfigError(
+                f"the hub cannot listen on {serving.hub_listen}: whoever reaches it sees and says everything",
+                hint="let other machines join through the gateway (listen), which authenticates them",
+            )
         Address.parse(serving.listen)
         if serving.public_url is not None:
             check_bridge_url(serving.public_url)
-        for name in ("assistant_timeout_s", "hook_wait_s"):
+        for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must be a number that is not negative")
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:
@@ -155,23 +161,6 @@ def without_credentials(url: str) -> str:
 def check_bridge_url(url: str) -> None:
     if problem := url_problem(url):
         raise NoBridgeUrl(url, problem)
-
-
-class BadAddress(ConfigError):
-    """Not an address to listen on."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182")
-
-
-class HubBeyondLoopback(ConfigError):
-    """The hub has no participants, only members that see everything."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(
-            f"the hub cannot listen on {address}: whoever reaches it sees and says everything",
-            hint="let other machines join through the gateway (listen), which authenticates them",
-        )
 
 
 class NoBridgeUrl(UserError):

@@ -17,7 +17,7 @@ from bridgehead.exit_codes import ExitCode
 
 EXTRAS: Final = {
     "web": ("starlette", "uvicorn", "jinja2", "markdown_it", "markupsafe"),
-    "bus": ("websockets", "cryptography", "h11"),
+    "bus": ("picows", "cryptography", "h11"),
     "templates": ("tree_sitter",),
 }
 """What a part of the commands needs, by the extra that brings it."""

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus.bus import agent_for
+from bridgehead.assembly.bus.assistants import agent_for
 from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent, turns
 from bridgehead.bus.assistant.host import TASK, Conversations, assistant_prompt
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
+from bridgehead.bus.participants.record import parse_record
 from bridgehead.bus.wire.message import Message
 from bridgehead.contract.fencing import Fence
 from bridgehead.errors import UserError
@@ -139,6 +140,52 @@ def test_a_chat_endpoint_gets_the_conversation_as_turns_and_the_task_apart(tmp_p
         assert agent.asked[1].prompt.startswith("You are a butler.")
 
     run(main())
+
+
+def test_a_participant_may_have_a_prompt_and_a_memory_of_its_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = ScriptedAgent()
+        profiles: dict[str, dict[str, object]] = {
+            "nursery": {"prompt": "You talk to a child.", "memory": 1},
+            "doorbell": {"memory": 0},
+            "study": {},
+        }
+        async with served_bus(tmp_path, agent=agent, assistant_prompt="You are a butler.") as server:
+            for name, profile in profiles.items():
+                async with await server.satellite(name, assistant=profile) as satellite:
+                    for number in range(4):
+                        await satellite.ask(f"{name} {number}")
+        asked = {question.text: question for question in agent.asked}
+        assert asked["nursery 0"].task == "You talk to a child." and asked["study 0"].task == "You are a butler."
+        assert [said for said, _ in asked["nursery 3"].earlier] == ["nursery 2"]
+        assert asked["doorbell 3"].earlier == ()
+        assert [said for said, _ in asked["study 3"].earlier] == ["study 0", "study 1", "study 2"]
+        assert asked["study 3"].participant == "study"
+
+    run(main())
+
+
+def test_everybodys_memory_is_a_setting(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = ScriptedAgent()
+        async with (
+            served_bus(tmp_path, agent=agent, assistant_memory=0) as server,
+            await server.satellite("kitchen") as kitchen,
+        ):
+            await kitchen.ask("one")
+            await kitchen.ask("two")
+        assert agent.asked[1].earlier == ()
+
+    run(main())
+
+
+@pytest.mark.parametrize(("memory", "fits"), [(-1, False), (0, True), (100, True), (101, False)])
+def test_a_memory_without_end_is_refused(memory: int, fits: bool) -> None:
+    if fits:
+        assert parse_record("kitchen", {"assistant": {"memory": memory}}).assistant.memory == memory
+    else:
+        with pytest.raises(UserError, match="memory must be a number of turns"):
+            parse_record("kitchen", {"assistant": {"memory": memory}})
 
 
 COMMAND = """

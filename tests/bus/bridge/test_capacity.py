@@ -35,6 +35,8 @@ class Written:
 
 
 class Present:
+    listens = True
+
     def welcome(self, source: str) -> None: ...
 
 

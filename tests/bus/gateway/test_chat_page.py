@@ -40,9 +40,12 @@ async def browser() -> AsyncIterator[Any]:
 
 
 class Pondering(ScriptedAgent):
-    """Answers everything but `slow`."""
+    """Answers everything but `slow`, of which it never gets beyond the beginning."""
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
+        if question.text == "slow" and question.heard is not None:
+            question.heard("By ")
+            question.heard("and <b>by")
         return await (asyncio.Future() if question.text == "slow" else super().ask(question))
 
 
@@ -76,6 +79,7 @@ def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, 
             await page.get_by_label("Message").fill("slow")
             await page.keyboard.press("Enter")
             await page.get_by_role("button", name="Stop").wait_for()
+            await page.get_by_text("By and <b>by", exact=True).wait_for()
             overflow = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
             assert not overflow, "no sideways scrolling"
             assert problems == []

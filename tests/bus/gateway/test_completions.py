@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import openai
 import pytest
 
-from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent
+from bridgehead.bus.assistant.assistant import SORRY
 from bridgehead.bus.gateway.completions import read_completion
 from bus.support.running import run, until
 from bus.support.serving import Served, http, served_bus
@@ -18,6 +20,12 @@ from bus.support.serving import Served, http, served_bus
 def client_of(server: Served, token: str | None) -> openai.AsyncOpenAI:
     url = f"http://{server.gateway_address}/v1"
     return openai.AsyncOpenAI(base_url=url, api_key=token or "none", max_retries=0)
+
+
+async def read_request(reader: asyncio.StreamReader) -> None:
+    """Take a whole request, so that closing after the answer resets nothing."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    await reader.readexactly(int(head.partition("content-length:")[2].partition("\r\n")[0]))
 
 
 def said(*texts: str) -> list[Any]:
@@ -54,6 +62,71 @@ def test_an_answer_comes_in_pieces_where_they_are_asked_for(tmp_path: Path) -> N
             assert words == "You said: hello"
             assert [piece.choices[0].finish_reason for piece in pieces if piece.choices][-1] == "stop"
             assert pieces[-1].usage is not None
+
+    run(main())
+
+
+def test_tokens_of_the_model_reach_the_client_while_the_next_ones_are_made(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen = asyncio.Event()
+
+        async def model(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+            for token in ("No", "on", "."):
+                event = {"choices": [{"index": 0, "delta": {"content": token}}]}
+                writer.write(f"data: {json.dumps(event)}\n\n".encode())
+                await writer.drain()
+                if token == "No":
+                    await seen.wait()  # the second token is made when the first has been shown
+            writer.write(b"data: [DONE]\n\n")
+            writer.close()
+
+        endpoint = await asyncio.start_server(model, "127.0.0.1", 0)
+        agent = ChatCompletionsAgent(f"http://127.0.0.1:{endpoint.sockets[0].getsockname()[1]}", model="m")
+        async with endpoint, served_bus(tmp_path, agent=agent) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            async with client_of(server, token) as client:
+                pieces = []
+                async for piece in await client.chat.completions.create(
+                    model="assistant", messages=said("what time is it"), stream=True
+                ):
+                    pieces.append(piece.choices[0].delta.content or "")
+                    seen.set()
+            assert pieces[0] == "No" and "".join(pieces) == "Noon."
+            await agent.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("kind", "answered", "heard"),
+    [
+        ("text/event-stream", b'data: {"choices": [{"delta": {"content": "No"}}]}\n\ndata: {"error": {}}\n\n', "No"),
+        ("text/event-stream", b"data: [[[\n\n", ""),
+        ("application/json", b'{"choices": [{"message": {"content": "Noon."}}]}', "Noon."),
+    ],
+    ids=["breaks-off", "nonsense", "does-not-stream"],
+)
+def test_a_model_that_streams_badly_or_not_at_all_still_gives_an_answer(
+    tmp_path: Path, kind: str, answered: bytes, heard: str
+) -> None:
+    async def main() -> None:
+        async def model(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n".encode())
+            writer.write(answered)
+            writer.close()
+
+        endpoint = await asyncio.start_server(model, "127.0.0.1", 0)
+        agent = ChatCompletionsAgent(f"http://127.0.0.1:{endpoint.sockets[0].getsockname()[1]}", model="m")
+        async with endpoint, served_bus(tmp_path, agent=agent) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            async with client_of(server, token) as client:
+                stream = await client.chat.completions.create(model="x", messages=said("hi"), stream=True)
+                words = "".join([piece.choices[0].delta.content or "" async for piece in stream])
+            assert words == heard if heard == "Noon." else words == f"{heard}\n{SORRY}".strip()
+            await agent.close()
 
     run(main())
 

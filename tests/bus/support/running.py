@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
-from bridgehead.bus.sockets.libraries import new_event_loop
+from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade
+from bridgehead.bus.sockets.event_loop import new_event_loop
 
 Result = TypeVar("Result")
 DEADLINE_S = 30
@@ -37,7 +37,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-class Server:
+class Server(Conversation):
     """One conversation at a server, remembering what it was told."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.sockets.libraries import new_event_loop
+from bridgehead.bus.sockets.event_loop import new_event_loop
 from bus.support.serving import Served, served_bus
 
 Result = TypeVar("Result")

@@ -1,30 +1,27 @@
-"""The bus put together with the rest: its settings, its events in the record, approvals, and a model that answers."""
+"""The bus put together with the rest: its settings, its events in the record, approvals, an assistant."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus.assistants import agent_for
 from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ModelFailed, ScriptedAgent
-from bridgehead.bus.interfaces import Agent, AgentAnswer, AgentQuestion, ApprovalRequest, BusServices
+from bridgehead.bus.interfaces import ApprovalRequest, BusServices
 from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
-from bridgehead.errors import ConfigError, UserError
 from bridgehead.host.clock import SystemClock, iso_ms
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -50,73 +47,11 @@ def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
 def outside(assembly: Assembly, settings: BusSettings) -> tuple[BusServices, Callable[[], None]]:
     """What a running bus borrows, and what ends the borrowing."""
     announcer = RecordAnnouncer(assembly)
-    agent = agent_for(assembly, settings.serving.assistant, settings.serving.assistant_timeout_s)
+    serving = settings.serving
+    longest_s = serving.assistant_timeout_s + serving.assistant_later_s
+    agent = agent_for(assembly, serving.assistant, longest_s, serving.assistant_tools)
     lent = BusServices(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
     return lent, announcer.close
-
-
-def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30) -> Agent | None:
-    """The agent behind the assistant: `scripted`, `openai` as .bridge-settings.json describes it, or a handler."""
-    if name is None:
-        return None
-    if name == "scripted":
-        return ScriptedAgent()
-    if name == "openai":
-        return _chat_completions(assembly)
-    return HandlerAgent(assembly, name, timeout_s)
-
-
-class HandlerAgent:
-    """Somebody who also answers flows: a runtime of this machine, a command, a rig elsewhere."""
-
-    def __init__(self, assembly: Assembly, name: str, timeout_s: float) -> None:
-        from bridgehead.assembly.flows.handlers import handler_makers
-        from bridgehead.flows.files.checkpoint_files import CheckpointFiles
-        from bridgehead.flows.files.root import FlowRoot
-        from bridgehead.flows.handlers import make_handler
-
-        handler = name if ":" in name and not name.startswith("acp:") else f"runtime:{name}"
-        self._name = name
-        self._make = partial(make_handler, handler, handler_makers(assembly, _log.info))
-        self._files = CheckpointFiles(FlowRoot(assembly.places.project))
-        self._timeout_s = max(1, int(timeout_s))
-        try:
-            self._make()
-        except UserError as error:
-            raise ConfigError(
-                f"the assistant cannot be {name!r}: {error.message}",
-                hint="use openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo)",
-            ) from error
-
-    async def ask(self, question: AgentQuestion) -> AgentAnswer:
-        from bridgehead.flows.files.agent_files import AgentRequest
-
-        handler = self._make()
-        request = AgentRequest(1, "assistant", "assistant", question.prompt, timeout_seconds=self._timeout_s)
-        try:
-            reply = await asyncio.to_thread(handler.answer, request, self._files)
-        except asyncio.CancelledError:
-            handler.cancel.cancel()
-            raise
-        if reply is None or reply.text is None:
-            raise ModelFailed(self._name, (reply and reply.message) or "it said nothing")
-        return AgentAnswer(reply.text.strip())
-
-
-def _chat_completions(assembly: Assembly) -> Agent:
-    from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
-
-    seats = read_seats_file(assembly).settings(SystemClock().now())
-    entry = seats.runtimes.get("openai")
-    base_url = entry.options.get("base_url") if entry is not None else None
-    if entry is None or not isinstance(base_url, str):
-        raise ConfigError(
-            f"{assembly.places.project / SEATS_FILE} names no base_url for openai that may be used",
-            hint="write one, then: bridgehead config trust",
-        )
-    variable = entry.options.get("api_key_env")
-    key = assembly.environ.get(variable) if isinstance(variable, str) else None
-    return ChatCompletionsAgent(base_url, model=entry.models[0], key=key)
 
 
 class RecordAnnouncer:

@@ -27,7 +27,7 @@ from bridgehead.flows.words import ErrorType, RequestStatus
 from bridgehead.host.command import Cancel
 
 if TYPE_CHECKING:
-    from bridgehead.council.runtimes.exchange import CallOutcome
+    from bridgehead.council.runtimes.exchange import CallOutcome, ToolServer
     from bridgehead.council.seating.preflight import Ready
     from bridgehead.rigs.rig import Rig
 
@@ -105,10 +105,12 @@ def watching_beside(assembly: Assembly, say: Callable[[str], None]) -> Iterator[
             thread.join()
 
 
-def handler_makers(assembly: Assembly, say: Callable[[str], None]) -> dict[str, HandlerMaker]:
+def handler_makers(
+    assembly: Assembly, say: Callable[[str], None], tools: tuple[ToolServer, ...] = ()
+) -> dict[str, HandlerMaker]:
     """By scheme: `runtime:NAME` asks an agent here, `rig:ID` one on another machine."""
     return {
-        "runtime": lambda name: RuntimeHandler(assembly, name),
+        "runtime": lambda name: RuntimeHandler(assembly, name, tools),
         "rig": lambda rig_id: RigHandler(assembly.places.project, rig_id, say),
     }
 
@@ -116,7 +118,7 @@ def handler_makers(assembly: Assembly, say: Callable[[str], None]) -> dict[str, 
 class RuntimeHandler(Handler):
     """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt must say everything."""
 
-    def __init__(self, assembly: Assembly, name: str) -> None:
+    def __init__(self, assembly: Assembly, name: str, tools: tuple[ToolServer, ...] = ()) -> None:
         from bridgehead.council.request.settings import is_acp
         from bridgehead.council.runtimes import runtime_names
 
@@ -125,6 +127,7 @@ class RuntimeHandler(Handler):
             raise UserError(f"there is no runtime {name!r} to answer with", hint=f"runtimes: {known}")
         self._assembly = assembly
         self._name = name
+        self._tools = tools
 
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
         import anyio
@@ -137,9 +140,11 @@ class RuntimeHandler(Handler):
         if not isinstance(seated, Ready):
             said = f"{seated.reason}. {seated.message}".strip().rstrip(".")
             raise HandlerUnusable(f"{self._name} cannot answer: {said}")
+        if self._tools and not seated.connection.takes_tools:
+            raise HandlerUnusable(f"{self._name} takes no tools over {seated.connection.kind}")
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as folder:
-            outcome = anyio.run(_call_runtime, seated, request, Path(folder))
+            outcome = anyio.run(_call_runtime, seated, request, Path(folder), self._tools)
         took = round(time.monotonic() - started, 3)
         if isinstance(outcome, RuntimeRefusal):
             timed_out = outcome.error_class is ErrorClass.TIMEOUT
@@ -257,7 +262,9 @@ def _request_in(rig: Rig, thread_id: str) -> str | None:
     return None
 
 
-async def _call_runtime(seated: Ready, request: AgentRequest, folder: Path) -> CallOutcome:
+async def _call_runtime(
+    seated: Ready, request: AgentRequest, folder: Path, tools: tuple[ToolServer, ...] = ()
+) -> CallOutcome:
     from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
     from bridgehead.council.running.call_runner import CallRunner
     from bridgehead.council.runtimes.exchange import RuntimeRequest
@@ -275,6 +282,7 @@ async def _call_runtime(seated: Ready, request: AgentRequest, folder: Path) -> C
         reasoning=seated.reasoning,
         title=f"bridgehead flow: {request.agent_name}",
         scratch=folder / "seat",
+        tools=tools,
     )
     key = CallKey(seat=seat.name, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name)
     call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)

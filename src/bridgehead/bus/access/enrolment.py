@@ -61,7 +61,10 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
     with folder.editing():
         known = folder.credentials().get(request.participant)
         if request.paired and not is_free(known):
-            raise NameTaken(request.participant)
+            raise UserError(
+                f"{request.participant!r} is enrolled already, so no device can be paired under this name",
+                hint="choose another name, or revoke this one first: bridgehead bus participant revoke ID",
+            )
         # Checked before anything is written; an existing record keeps what was not given again.
         table = {**({} if request.paired else kept_table(folder, request.participant)), **request.table}
         parse_record(request.participant, table)
@@ -83,7 +86,7 @@ def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
         join = JoinFile(1, request.url, request.participant, token=token, **more)
         return join, Credential(token_sha256=token_hash(token), expires=expires)
     if expires is not None:
-        raise ExpiryNeedsToken
+        raise UserError("--expires is for tokens; a device key lasts until it is revoked", hint="add --token")
     key = to_base64(secrets.token_bytes(KEY_BYTES))
     join = JoinFile(1, request.url, request.participant, key=key, **more)
     return join, Credential(key=key)
@@ -196,7 +199,7 @@ def parse_duration(text: str) -> float:
     number, unit = text[:-1], text[-1:]
     seconds = int(number) * _UNITS.get(unit, 0) if _NUMBER.fullmatch(number) else 0
     if not 0 < seconds <= _LONGEST_S:
-        raise BadDuration(text)
+        raise UserError(f"{text!r} is no length of time", hint="write a number and s, m, h, d or w, such as 90d")
     return float(seconds)
 
 
@@ -207,35 +210,11 @@ class UnknownParticipant(NotFound):
         super().__init__(f"{participant_id!r} {what}", hint="bridgehead bus participant list shows who is enrolled")
 
 
-class NameTaken(UserError):
-    """A device asked for a name that somebody has by now."""
-
-    def __init__(self, participant_id: str) -> None:
-        super().__init__(
-            f"{participant_id!r} is enrolled already, so no device can be paired under this name",
-            hint="choose another name, or revoke this one first: bridgehead bus participant revoke ID",
-        )
-
-
 class UnknownKey(UserError):
     """A record has no such key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"a participant record has no key {key!r}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
-
-
-class ExpiryNeedsToken(UserError):
-    """Only tokens expire."""
-
-    def __init__(self) -> None:
-        super().__init__("--expires is for tokens; a device key lasts until it is revoked", hint="add --token")
-
-
-class BadDuration(UserError):
-    """Not a length of time."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is no length of time", hint="write a number and s, m, h, d or w, such as 90d")
 
 
 class TrialResult(msgspec.Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -21,10 +22,13 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 class ChatCompletionsAgent:
     """One stateless call for each question; nothing goes anywhere but to `base_url`."""
 
-    def __init__(self, base_url: str, *, model: str | None = None, key: str | None = None) -> None:
+    def __init__(
+        self, base_url: str, *, model: str | None = None, key: str | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._url = base_url.rstrip("/")
         self._model = model
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._timeout_s = max(timeout_s, TIMEOUT_S)
         self._client: httpx.AsyncClient | None = None
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
@@ -34,7 +38,33 @@ class ChatCompletionsAgent:
             "messages": turns(question),
             "max_tokens": MAX_ANSWER_TOKENS,
         }
-        return AgentAnswer(_text(await self._json(client, "POST", "/chat/completions", body)))
+        if question.heard is not None:
+            return AgentAnswer(await self._streamed(client, body, question.heard))
+        return AgentAnswer(_text(await self._json(client, "POST", "/chat/completions", body), "message"))
+
+    async def _streamed(self, client: httpx.AsyncClient, body: dict[str, Any], heard: Callable[[str], None]) -> str:
+        """The answer as it is made; an endpoint that does not stream sends it in one piece."""
+        import httpx
+
+        said: list[str] = []
+        try:
+            async with client.stream("POST", f"{self._url}/chat/completions", json={**body, "stream": True}) as reply:
+                if reply.status_code != 200:
+                    raise ModelFailed(self._url, f"HTTP {reply.status_code}")
+                if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+                    return _text(json.loads(await reply.aread()), "message")
+                async for line in reply.aiter_lines():
+                    field, _, value = line.partition(":")
+                    if field != "data" or value.strip() in ("", "[DONE]"):
+                        continue
+                    event = json.loads(value)
+                    if isinstance(event, dict) and "error" in event:
+                        raise ModelFailed(self._url, "it broke off with an error")
+                    said.append(_text(event, "delta"))
+                    heard(said[-1])
+        except (httpx.HTTPError, ValueError, RecursionError) as error:
+            raise ModelFailed(self._url, str(error) or type(error).__name__) from error
+        return "".join(said)
 
     def _opened(self) -> httpx.AsyncClient:
         import httpx
@@ -42,7 +72,7 @@ class ChatCompletionsAgent:
         if self._client is None:
             # Proxies of the user are for the outside; a server on this machine is reached directly.
             local = urlsplit(self._url).hostname in _LOOPBACK
-            self._client = httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not local, headers=self._headers)
+            self._client = httpx.AsyncClient(timeout=self._timeout_s, trust_env=not local, headers=self._headers)
         return self._client
 
     async def _first_model(self, client: httpx.AsyncClient) -> str:
@@ -81,10 +111,10 @@ def turns(question: AgentQuestion) -> list[dict[str, str]]:
     return [{"role": "system", "content": question.task}, *said, {"role": "user", "content": question.text}]
 
 
-def _text(document: dict[str, Any]) -> str:
-    choices = document.get("choices")
+def _text(document: Any, part: str) -> str:
+    choices = document.get("choices") if isinstance(document, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else {}
-    message = first.get("message") if isinstance(first, dict) else None
+    message = first.get(part) if isinstance(first, dict) else None
     content = message.get("content") if isinstance(message, dict) else None
     return content if isinstance(content, str) else ""
 

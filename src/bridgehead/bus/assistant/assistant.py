@@ -23,12 +23,14 @@ from bridgehead.bus.wire.session import (
     reimpose_deployment_fields,
     replace_snapshot,
 )
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, STOP, UNMATCHED
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, PIECE, SPEAK, STOP, UNMATCHED
 
+TURNS: Final = 6
 SKILL: Final = "bridgehead.assistant"
 INTENT: Final = "bridgehead.assistant:ask"
 PIPELINE: Final = "bridgehead-assistant"
 SORRY: Final = "Sorry, I could not get an answer."
+LATER: Final = "That takes a while. I will tell you when I have the answer."
 TOO_LONG: Final = "Sorry, that was too long for me."
 
 
@@ -37,8 +39,12 @@ class AssistantConfig(msgspec.Struct, frozen=True):
 
     lang: str | None = None
     timeout_s: float = 30
+    later_s: float = 0
+    """How long an answer may go on being made after that, to be told later; 0: then it is given up."""
     task: str | None = None
     """What the agent is told to be; None for the usual words."""
+    memory: int = TURNS
+    """Turns of a conversation that the agent is reminded of."""
     apologies: dict[str, str] = {}
     """Language to text; English is always there."""
     max_running: int = 16
@@ -63,6 +69,9 @@ class Ask(msgspec.Struct, frozen=True):
     session_id: str
     text: str
     lang: str | None = None
+    in_pieces: bool = False
+    """Whether whoever asked can show an answer that is still being made."""
+    speaker: str = ""
 
 
 class Cancel(msgspec.Struct, frozen=True):
@@ -71,7 +80,21 @@ class Cancel(msgspec.Struct, frozen=True):
     request: str
 
 
-AssistantEffect = Emit | Ask | Cancel
+class Defer(msgspec.Struct, frozen=True):
+    """This request, asked by `entry`, is answered later, when whoever asked no longer waits."""
+
+    request: str
+    entry: Message
+
+
+class Late(msgspec.Struct, frozen=True):
+    """The answer to a deferred request; empty where there is none."""
+
+    request: str
+    text: str
+
+
+AssistantEffect = Emit | Ask | Cancel | Defer | Late
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -81,6 +104,7 @@ class _Asked(msgspec.Struct, frozen=True):
     speaker: str
     lang: str | None
     deadline: float
+    deferred: bool = False
 
 
 class Assistant:
@@ -111,6 +135,8 @@ class Assistant:
         running = self._running.pop(request, None)
         if running is None:
             return []
+        if running.deferred:
+            return [Late(request, text), *self._next(now)]
         if not text.strip():
             return self._apologise(running) + self._next(now)
         handed_back = self._take_back(running, session)
@@ -121,19 +147,39 @@ class Assistant:
             *self._next(now),
         ]
 
+    def piece(self, request: str, text: str) -> list[AssistantEffect]:
+        """The runtime has made one more piece of its answer."""
+        running = self._running.get(request)
+        is_shown = running is not None and not running.deferred and text
+        return [self._emit(running.entry, PIECE, {"text": text})] if running is not None and is_shown else []
+
     def failed(self, request: str, now: float = 0.0) -> list[AssistantEffect]:
         """The runtime could not answer; the cause is for the log, never for speech (B-67)."""
         running = self._running.pop(request, None)
-        return [] if running is None else self._apologise(running) + self._next(now)
+        if running is None:
+            return []
+        return [*([Late(request, "")] if running.deferred else self._apologise(running)), *self._next(now)]
 
     def tick(self, now: float) -> list[AssistantEffect]:
         """Let the time be `now`: requests that took too long are given up, whether they ran or waited."""
         effects: list[AssistantEffect] = []
         for request in [name for name, running in self._running.items() if running.deadline <= now]:
-            effects += [Cancel(request), *self._apologise(self._running.pop(request))]
+            running = self._running.pop(request)
+            if self._may_wait(running):
+                later = now + self._config.later_s
+                self._running[request] = msgspec.structs.replace(running, deadline=later, deferred=True)
+                effects += [*self._apologise(running, LATER), Defer(request, running.entry)]
+            else:
+                given_up = [Late(request, "")] if running.deferred else self._apologise(running)
+                effects += [Cancel(request), *given_up]
         for late in self._take_waiting(lambda waiting: waiting.deadline <= now):
             effects += self._apologise(late)
         return effects + self._next(now)
+
+    def _may_wait(self, running: _Asked) -> bool:
+        """Half of the places are for those who wait in front of their device."""
+        deferred = sum(other.deferred for other in self._running.values())
+        return self._config.later_s > 0 and not running.deferred and 2 * (deferred + 1) <= self._config.max_running
 
     def next_deadline(self) -> float | None:
         waiting = (queue[0][0].deadline for queue in self._waiting.values() if queue)
@@ -187,7 +233,8 @@ class Assistant:
                 running[speaker] += 1
                 started = msgspec.structs.replace(request, deadline=now + self._config.timeout_s)
                 self._running[f"r{self._asked}"] = started
-                asks.append(Ask(f"r{self._asked}", request.session_id, text, request.lang))
+                in_pieces = request.entry.context.get("pieces") is True
+                asks.append(Ask(f"r{self._asked}", request.session_id, text, request.lang, in_pieces, speaker))
             if queue:
                 self._waiting[speaker] = queue  # behind everybody else
         return asks
@@ -204,7 +251,12 @@ class Assistant:
 
     def _stopped(self, session: str, now: float) -> list[AssistantEffect]:
         effects: list[AssistantEffect] = []
-        for name in [name for name, running in self._running.items() if running.session_id == session]:
+        open_here = [
+            name
+            for name, running in self._running.items()
+            if running.session_id == session and not running.deferred  # which has had its end marker
+        ]
+        for name in open_here:
             effects += [Cancel(name), self._emit(self._running.pop(name).entry, HANDLED, {})]
         for request in self._take_waiting(lambda waiting: waiting.session_id == session):
             effects.append(self._emit(request.entry, HANDLED, {}))

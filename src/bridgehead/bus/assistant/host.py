@@ -8,11 +8,26 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from typing import Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
 
-from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
+import msgspec
+
+from bridgehead.bus.assistant.assistant import (
+    TURNS,
+    Ask,
+    Assistant,
+    AssistantConfig,
+    AssistantEffect,
+    Cancel,
+    Defer,
+    Emit,
+    Late,
+)
 from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.interfaces import Agent, AgentQuestion
+from bridgehead.bus.participants.record import MOST_TURNS, AssistantProfile
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.session import read_session
 from bridgehead.bus.wire.topics import HANDLE
@@ -20,7 +35,6 @@ from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Trust
 
 _log: Final = logging.getLogger("bridgehead.bus.assistant")
-TURNS: Final = 6
 SESSIONS: Final = 1000
 IDLE_S: Final = 600.0
 QUICK_TEXT: Final = 2000
@@ -33,18 +47,37 @@ TASK: Final = (
 )
 
 
+class Postponed(Protocol):
+    """Where questions go whose answer takes longer than anybody waits."""
+
+    def keep(self, question_id: str, text: str, lang: str | None, entry: Message) -> None: ...
+
+    def answered(self, question_id: str, text: str) -> None: ...
+
+
 class AssistantHost:
     """One assistant listening to one embedded hub."""
 
     def __init__(
-        self, hub: Hub, agent: Agent, config: AssistantConfig | None = None, conversations: Conversations | None = None
+        self,
+        hub: Hub,
+        agent: Agent,
+        config: AssistantConfig | None = None,
+        *,
+        profile_of: Callable[[str], AssistantProfile] = lambda _source: AssistantProfile(),
+        later: Postponed | None = None,
     ) -> None:
         self._hub = hub
         self._agent = agent
         self._assistant = Assistant(config)
         self._task = (config.task if config is not None else None) or TASK
-        self._conversations = conversations or Conversations()
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._memory = config.memory if config is not None else TURNS
+        self._conversations = Conversations()
+        self._profile_of = profile_of
+        self._later = later
+        self._asking: dict[str, tuple[Ask, asyncio.Task[None]]] = {}
+        self._again: set[asyncio.Task[None]] = set()
+        self._unique = secrets.token_hex(8)
         self._alarm: asyncio.TimerHandle | None = None
         self._listener_token: object | None = None
 
@@ -56,9 +89,26 @@ class AssistantHost:
             self._hub.stop_listening(self._listener_token)
         if self._alarm is not None:
             self._alarm.cancel()
-        for task in self._asking.values():
+        tasks = [*(task for _, task in self._asking.values()), *self._again]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def ask_again(self, question_id: str, text: str, lang: str | None, source: str) -> None:
+        """Ask once more what was to be answered later when the bus was stopped."""
+        ask = Ask(question_id, "", text, lang, speaker=source)
+        task = asyncio.get_running_loop().create_task(self._ask_late(ask))
+        self._again.add(task)
+        task.add_done_callback(self._again.discard)
+
+    async def _ask_late(self, ask: Ask) -> None:
+        try:
+            text = (await self._agent.ask(await self._question(ask, ask.request))).text
+        except Exception as error:  # as in `_ask`
+            _log.warning("question %s failed: %s: %s", ask.request, type(error).__name__, error)
+            text = ""
+        if self._later is not None:
+            self._later.answered(ask.request, text)
 
     def _received(self, message: Message) -> None:
         if message.type == HANDLE:
@@ -70,19 +120,46 @@ class AssistantHost:
             if isinstance(effect, Emit):
                 self._hub.publish(effect.message, self._listener_token)
             elif isinstance(effect, Ask):
-                self._asking[effect.request] = asyncio.get_running_loop().create_task(self._ask(effect))
-            elif isinstance(effect, Cancel) and (task := self._asking.pop(effect.request, None)):
-                task.cancel()
+                asking = asyncio.get_running_loop().create_task(self._ask(effect))
+                self._asking[effect.request] = (effect, asking)
+            elif isinstance(effect, Cancel) and (asked := self._asking.pop(effect.request, None)):
+                asked[1].cancel()
+            elif isinstance(effect, Defer) and self._later is not None:
+                ask = self._asking[effect.request][0]
+                self._later.keep(self._name(effect.request), ask.text, ask.lang, effect.entry)
+            elif isinstance(effect, Late) and self._later is not None:
+                self._later.answered(self._name(effect.request), effect.text)
         self._set_alarm()
 
+    def _name(self, request: str) -> str:
+        """A request under a name that nobody else has, also after a restart."""
+        return f"{self._unique}-{request}"
+
+    async def _question(self, ask: Ask, question_id: str) -> AgentQuestion:
+        profile = self._profile_of(ask.speaker)
+        memory = self._memory if profile.memory is None else profile.memory
+        earlier = self._conversations.earlier(ask.session_id, self._now())[-memory:] if memory else ()
+        asked = AgentQuestion(
+            ask.session_id,
+            ask.text,
+            ask.lang,
+            prompt="",
+            task=profile.prompt or self._task,
+            earlier=earlier,
+            id=question_id,
+            participant=ask.speaker,
+            tools=profile.tools,
+        )
+        if len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier) > QUICK_TEXT:
+            # Foreign text is looked at character by character, which is no work for the loop everybody shares.
+            return await asyncio.to_thread(_with_prompt, asked)
+        return _with_prompt(asked)
+
     async def _ask(self, ask: Ask) -> None:
-        earlier = self._conversations.earlier(ask.session_id, self._now())
         try:
-            if len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier) > QUICK_TEXT:
-                # Foreign text is looked at character by character, which is no work for the loop everybody shares.
-                question = await asyncio.to_thread(_question, ask, self._task, earlier)
-            else:
-                question = _question(ask, self._task, earlier)
+            question = await self._question(ask, self._name(ask.request))
+            if ask.in_pieces:
+                question = msgspec.structs.replace(question, heard=partial(self._heard, ask.request))
             answer = await self._agent.ask(question)
         except Exception as error:  # whatever a model's adapter raises, the person gets an answer
             _log.warning("request %s failed: %s: %s", ask.request, type(error).__name__, error)
@@ -91,6 +168,9 @@ class AssistantHost:
         if answer.text.strip():
             self._conversations.note(ask.session_id, ask.text, answer.text, self._now())
         self._settle(ask, self._assistant.answered(ask.request, answer.text, answer.session, now=self._now()))
+
+    def _heard(self, request: str, text: str) -> None:
+        self._carry_out(self._assistant.piece(request, text))
 
     def _settle(self, ask: Ask, effects: list[AssistantEffect]) -> None:
         self._asking.pop(ask.request, None)
@@ -102,7 +182,9 @@ class AssistantHost:
             self._alarm = None
         deadline = self._assistant.next_deadline()
         if deadline is not None:
-            self._alarm = asyncio.get_running_loop().call_at(deadline, self._wake)
+            loop = asyncio.get_running_loop()
+            # After what is ready by then: an answer that is there is not given up.
+            self._alarm = loop.call_at(deadline, loop.call_soon, self._wake)
 
     def _wake(self) -> None:
         self._carry_out(self._assistant.tick(self._now()))
@@ -123,7 +205,7 @@ def _report_malformed(context: dict[str, Any]) -> None:
 class Conversations:
     """Turns by session id; never part of the session itself."""
 
-    def __init__(self, *, turns: int = TURNS, sessions: int = SESSIONS, idle_s: float = IDLE_S) -> None:
+    def __init__(self, *, turns: int = MOST_TURNS, sessions: int = SESSIONS, idle_s: float = IDLE_S) -> None:
         self._turns = turns
         self._sessions = sessions
         self._idle_s = idle_s
@@ -154,11 +236,13 @@ class Conversations:
             del self._by_session[oldest]
 
 
-def _question(ask: Ask, task: str, earlier: tuple[tuple[str, str], ...]) -> AgentQuestion:
-    if ask.lang:
-        task += f"\n\nAnswer in the language with the BCP-47 tag {_tag(ask.lang)}."
-    prompt = assistant_prompt(ask.text, task, earlier, session_id=ask.session_id, fence=Fence(secrets.choice))
-    return AgentQuestion(ask.session_id, ask.text, ask.lang, prompt, task, earlier)
+def _with_prompt(asked: AgentQuestion) -> AgentQuestion:
+    task = asked.task
+    if asked.lang:
+        task += f"\n\nAnswer in the language with the BCP-47 tag {_tag(asked.lang)}."
+    fence = Fence(secrets.choice)
+    prompt = assistant_prompt(asked.text, task, asked.earlier, session_id=asked.session_id, fence=fence)
+    return msgspec.structs.replace(asked, prompt=prompt, task=task)
 
 
 def assistant_prompt(

@@ -245,7 +245,9 @@ def _spoken(read: dict[str, Any]) -> object:
     if isinstance(lang, str) and lang:
         data["lang"] = lang
     utterance_id = read.get("utterance_id")
-    context = {"utterance_id": utterance_id} if isinstance(utterance_id, str) and utterance_id else {}
+    context: dict[str, Any] = {"utterance_id": utterance_id} if isinstance(utterance_id, str) and utterance_id else {}
+    if read.get("pieces") is True:
+        context["pieces"] = True
     return {"type": HANDLE, "data": data, "context": context}
 
 

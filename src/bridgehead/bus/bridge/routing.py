@@ -18,6 +18,7 @@ from bridgehead.bus.wire.topics import (
     LIFECYCLE,
     LISTEN,
     NOTICE,
+    PIECE,
     SPEAK,
     SPEECH,
     SYNC,
@@ -170,6 +171,7 @@ class Router:
             or (self._by_site and topic in self._settings.group_topics)
             or (topic in (SPEECH, LISTEN) and not record.tts)
             or (topic == NOTICE and record.has(Grant.NOTICES))
+            or (topic == PIECE and record.tts)
         )
 
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:

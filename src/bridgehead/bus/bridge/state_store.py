@@ -64,7 +64,36 @@ class StateStore(Protocol):
     def close(self) -> None: ...
 
 
-class SqliteState:
+class MemoryState:
+    """Keeps nothing beyond the process; for tests and for bridges that need not remember."""
+
+    def __init__(self, remembered: RememberedState | None = None) -> None:
+        self._remembered = remembered or RememberedState()
+        self.changes: list[StateChange] = []
+
+    def load(self) -> RememberedState:
+        return self._remembered
+
+    def recall(self, participant_id: str) -> RememberedState:
+        return RememberedState()  # one bridge: what there was has been loaded
+
+    def present(self, participant_id: str) -> None:
+        pass
+
+    def is_elsewhere(self, participant_id: str) -> bool:
+        return False
+
+    def own(self, participant_id: str, source: str) -> None:
+        return None  # one bridge, one deployment
+
+    def apply(self, changes: Iterable[StateChange]) -> None:
+        self.changes += changes
+
+    def close(self) -> None:
+        pass
+
+
+class SqliteState(MemoryState):
     """A small SQLite file in the state folder."""
 
     def __init__(self, path: Path) -> None:
@@ -85,18 +114,6 @@ class SqliteState:
             skills[participant] = (*skills.get(participant, ()), (hub_id, skill))
         sources = {row[0]: row[1] for row in self._rows("SELECT * FROM sources")}
         return RememberedState(sources, hub_ids, skills)
-
-    def recall(self, participant_id: str) -> RememberedState:
-        return RememberedState()  # one bridge, one file: what there was has been loaded
-
-    def present(self, participant_id: str) -> None:
-        pass
-
-    def is_elsewhere(self, participant_id: str) -> bool:
-        return False
-
-    def own(self, participant_id: str, source: str) -> None:
-        return None  # one bridge, one deployment
 
     def apply(self, changes: Iterable[StateChange]) -> None:
         try:
@@ -137,35 +154,6 @@ def _statement(change: StateChange) -> tuple[str, tuple[str, ...]]:
                 "DELETE FROM skills WHERE participant = ? AND hub_id = ? AND skill_id = ?",
                 (participant, hub_id, skill),
             )
-
-
-class MemoryState:
-    """Keeps nothing beyond the process; for tests and for bridges that need not remember."""
-
-    def __init__(self, remembered: RememberedState | None = None) -> None:
-        self._remembered = remembered or RememberedState()
-        self.changes: list[StateChange] = []
-
-    def load(self) -> RememberedState:
-        return self._remembered
-
-    def recall(self, participant_id: str) -> RememberedState:
-        return RememberedState()
-
-    def present(self, participant_id: str) -> None:
-        pass
-
-    def is_elsewhere(self, participant_id: str) -> bool:
-        return False
-
-    def own(self, participant_id: str, source: str) -> None:
-        return None  # one bridge, one deployment
-
-    def apply(self, changes: Iterable[StateChange]) -> None:
-        self.changes += changes
-
-    def close(self) -> None:
-        pass
 
 
 class BridgeStateUnusable(StoreError):

@@ -13,7 +13,7 @@ from typing import Final
 
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, Satellite
-from bridgehead.bus.sockets.base import Answer, EndedConversation, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade
 from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
 from bridgehead.bus.wire.message import HUB_GREETING, HUB_PATH, Malformed, encode, read_frame
@@ -58,7 +58,7 @@ class LoopbackHub:
             await asyncio.sleep(0.01)
 
 
-class LoopbackProgram(EndedConversation):
+class LoopbackProgram(Conversation):
     """One program on one side, the bridge on the other."""
 
     def __init__(self, hub: LoopbackHub, join: JoinFile) -> None:

@@ -22,7 +22,7 @@ from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.sockets.origin import UserOf, user_behind
-from bridgehead.bus.wire.topics import HANDLED, NOTICE, SPEAK, STOP, UNMATCHED
+from bridgehead.bus.wire.topics import HANDLED, NOTICE, PIECE, SPEAK, STOP, UNMATCHED
 from bridgehead.host.clock import Clock, SystemClock
 
 COOKIE: Final = "bridgehead_chat"
@@ -167,7 +167,7 @@ class ChatSocket(RawConnection):
         elif said.get("stop") is True:
             self._gateway.relay.take(self._page.id, payload, value={"type": STOP})
         else:
-            value = {"text": said.get("text"), "utterance_id": said.get("id")}
+            value = {"text": said.get("text"), "utterance_id": said.get("id"), "pieces": True}
             self._gateway.relay.take(self._page.id, payload, value=value)
 
     # -- ParticipantConnection ------------------------------------------------------------------------------------
@@ -181,7 +181,9 @@ class ChatSocket(RawConnection):
 
     def deliver(self, delivery: Delivery) -> None:
         message = msgspec.json.decode(delivery.body)
-        if delivery.topic == SPEAK:
+        if delivery.topic == PIECE:
+            self._send({"piece": str(message["data"].get("text", ""))})
+        elif delivery.topic == SPEAK:
             data = message["data"]
             self._send({"speak": {"utterance": str(data.get("utterance", "")), "lang": data.get("lang")}})
         elif delivery.topic == NOTICE:

@@ -63,10 +63,11 @@ class CompletionsEndpoint:
         except ValueError as error:
             return _refused(400, str(error))
         call = HttpCall(asked.channel)
-        heard = self._calls.put(record, {"text": asked.text, "channel": asked.channel}, call, self._wait_s)
+        body = {"text": asked.text, "channel": asked.channel, "pieces": asked.stream}
+        heard = self._calls.put(record, body, call, self._wait_s)
         form = _Form(f"chatcmpl-{secrets.token_hex(12)}", int(self._clock.now().timestamp()), asked)
         if not asked.stream:
-            said = "\n".join([piece async for piece in heard])
+            said = "".join([piece async for piece in heard])
             return _problem(call) or _json(form.whole(said))
         first = await anext(heard, None)  # before the head of the response is sent, it can still say what is wrong
         if first is None and (problem := _problem(call)) is not None:
@@ -79,7 +80,7 @@ async def _pieces(
 ) -> AsyncGenerator[bytes, None]:
     yield form.piece({"role": "assistant", "content": first or ""})
     async for said in heard:
-        yield form.piece({"content": f"\n{said}"})
+        yield form.piece({"content": said})
     problem = _problem(call)
     if problem is not None:
         yield b"data: " + problem.body + b"\n\n"

@@ -17,8 +17,7 @@ from bridgehead.bus.interfaces import ItemAnswer
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import UNSUPPORTED, Peer
-from bridgehead.bus.sockets.heartbeat import Heartbeat
+from bridgehead.bus.sockets.base import UNSUPPORTED, Conversation, Heartbeat, Peer
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Malformed, Message, encode
@@ -63,9 +62,10 @@ class ConnectionGateway(Protocol):
     def authentication_failed(self, address: str) -> None: ...
 
 
-class RawConnection:
+class RawConnection(Conversation):
     """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
 
+    listens = True
     last_received = 0.0
     last_pinged = 0.0
 

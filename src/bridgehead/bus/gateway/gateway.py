@@ -28,8 +28,17 @@ from bridgehead.bus.gateway.pending_answers import PendingAnswers
 from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
 from bridgehead.bus.participants.record import HARD_FRAME_BYTES, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import Answer, Request, Site, Upgrade, WaitingConnections, share_of
-from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
+from bridgehead.bus.sockets.base import (
+    PING_S,
+    SILENCE_S,
+    Answer,
+    Heartbeat,
+    Request,
+    Site,
+    Upgrade,
+    WaitingConnections,
+    share_of,
+)
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64

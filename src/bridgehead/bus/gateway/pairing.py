@@ -24,7 +24,7 @@ from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import check_participant_id, parse_record
-from bridgehead.bus.sockets.base import Answer, EndedConversation, Peer, Request, Upgrade, WaitingConnections, share_of
+from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade, WaitingConnections, share_of
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, ConfigError
@@ -104,7 +104,7 @@ class PairingEndpoint:
         return True
 
 
-class PairingSocket(EndedConversation):
+class PairingSocket(Conversation):
     """One device that waits for a yes."""
 
     def __init__(self, endpoint: PairingEndpoint, address: str) -> None:

@@ -121,7 +121,7 @@ class Speaker:
         self._approvals = approvals
         self._waiting: dict[str, asyncio.Future[str]] = {}
         """By source."""
-        relay.overhears = self._overhears
+        relay.overhearing.append(self._overhears)
 
     def announce(self, text: str, lang: str | None, site: str | None) -> Told:
         """Say it to everybody who is connected, or to those of one site."""
@@ -150,21 +150,12 @@ class Speaker:
             if not self._say(participant, text, lang, expect_response=True):
                 return SpokenAnswer(problem="the hub is away")
             async with asyncio.timeout(wait_s):
-                return await self._answer(self._approvals, key, f"bus {participant_id}", waiting)
+                return SpokenAnswer(await answered_anywhere(self._approvals, key, f"bus {participant_id}", waiting))
         except TimeoutError:
             return SpokenAnswer(problem=f"{participant_id} did not answer in time")
         finally:
             del self._waiting[participant.source]
-            await asyncio.shield(asyncio.to_thread(_withdraw, self._approvals, key))
-
-    async def _answer(self, approvals: Approvals, key: str, by: str, waiting: asyncio.Future[str]) -> SpokenAnswer:
-        while not waiting.done():
-            await asyncio.wait((waiting,), timeout=ELSEWHERE_S)
-            given = await asyncio.to_thread(approvals.answer_to, key)
-            if given is not None:
-                return SpokenAnswer(given)
-        await asyncio.to_thread(approvals.settle, key, waiting.result(), by)
-        return SpokenAnswer(waiting.result())
+            await asyncio.shield(asyncio.to_thread(withdraw, self._approvals, key))
 
     def _say(self, participant: Participant, text: str, lang: str | None, **more: object) -> bool:
         context = {"source": self._relay.bridge.settings.bridge_id, "destination": participant.source}
@@ -181,6 +172,17 @@ class Speaker:
         return True
 
 
-def _withdraw(approvals: Approvals, key: str) -> None:
+async def answered_anywhere(approvals: Approvals, key: str, by: str, waiting: asyncio.Future[str]) -> str:
+    """The answer to a pending item: what is waited for here, unless somebody gives another one elsewhere before."""
+    while not waiting.done():
+        await asyncio.wait((waiting,), timeout=ELSEWHERE_S)
+        given = await asyncio.to_thread(approvals.answer_to, key)
+        if given is not None:
+            return given
+    await asyncio.to_thread(approvals.settle, key, waiting.result(), by)
+    return waiting.result()
+
+
+def withdraw(approvals: Approvals, key: str) -> None:
     with suppress(BridgeheadError):  # it was answered
         approvals.withdraw(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import os
 import secrets
 import socket
@@ -16,8 +17,10 @@ import msgspec
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.gateway.gateway import NOT_FOUND
 from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
+from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.sockets.listen import Listener, listen
@@ -31,8 +34,8 @@ NAME: Final = "running.json"
 MAX_BYTES: Final = 4096
 LOOPBACK: Final = "127.0.0.1"
 SAMPLE_S: Final = 1.0
-NOT_FOUND: Final = Answer(404, b"not found\n")
 Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class StatusSite:
@@ -193,3 +196,58 @@ def remove_running(folder: Path, bridge: RunningBridge) -> None:
     """Take the file away unless another bridge has written its own."""
     if read_running(folder) == bridge:
         (folder / NAME).unlink(missing_ok=True)
+
+
+class MetricsEndpoint:
+    """`/metrics` for Prometheus (bus §10.6): counters of a relay, and of the embedded hub where there is one.
+
+    Readable from this machine only: the page has no credential of its own.
+    """
+
+    def __init__(self, relay: Relay, hub: Hub | None) -> None:
+        self._relay = relay
+        self._hub = hub
+
+    def upgrade(self, request: Request) -> Upgrade | Answer:
+        return NOT_FOUND
+
+    async def respond(self, request: Request) -> Answer:
+        if request.path != "/metrics":
+            return NOT_FOUND
+        if not _is_local(request.address):
+            return Answer(403, b"metrics are read on this machine\n")
+        return Answer(200, self.text().encode(), METRICS_TYPE)
+
+    def text(self) -> str:
+        known = list(self._relay.bridge.known)
+        figures = [
+            (
+                "bridgehead_bus_participants_connected",
+                "Participants that are connected.",
+                sum(p.connected for p in known),
+            ),
+            ("bridgehead_bus_participants_known", "Participants known, those in grace included.", len(known)),
+            ("bridgehead_bus_held", "Messages held for a reconnect.", sum(len(p.held) for p in known)),
+            ("bridgehead_bus_queued", "Messages queued behind slow transports.", sum(len(p.queued) for p in known)),
+            ("bridgehead_bus_taken_total", "Messages taken from participants.", self._relay.bridge.taken),
+            ("bridgehead_bus_offered_total", "Messages offered to participants.", self._relay.bridge.offered),
+        ]
+        return self._relay.counters.prometheus(figures) + self._hub_lines()
+
+    def _hub_lines(self) -> str:
+        if self._hub is None:
+            return ""
+        lines = ["# TYPE bridgehead_hub_events_total counter"]
+        lines += [
+            f'bridgehead_hub_events_total{{event="{event}"}} {count}'
+            for event, count in sorted(self._hub.counts.items())
+        ]
+        lines += ["# TYPE bridgehead_hub_members gauge", f"bridgehead_hub_members {self._hub.members}"]
+        return "\n".join(lines) + "\n"
+
+
+def _is_local(address: str) -> bool:
+    try:
+        return address == "local" or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

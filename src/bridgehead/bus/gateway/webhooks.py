@@ -17,7 +17,7 @@ from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Upgrade
 from bridgehead.bus.wire.session import context_session_id
-from bridgehead.bus.wire.topics import HANDLED, SPEAK
+from bridgehead.bus.wire.topics import HANDLED, PIECE, SPEAK
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock
 
@@ -132,6 +132,8 @@ class WebhookEndpoint:
 class HttpParticipant:
     """The connection of a participant that asks over HTTP: there while at least one request waits."""
 
+    listens = False
+
     def __init__(self) -> None:
         self.waiting: dict[str, HttpCall] = {}
         self.entering: asyncio.Task[BridgeheadError | None] | None = None
@@ -141,7 +143,7 @@ class HttpParticipant:
         self.joined = True
 
     def deliver(self, delivery: Delivery) -> None:
-        if delivery.topic not in (SPEAK, HANDLED):
+        if delivery.topic not in (PIECE, SPEAK, HANDLED):
             return
         message = msgspec.json.decode(delivery.body)
         named = message["context"].get("utterance_id")
@@ -150,10 +152,13 @@ class HttpParticipant:
         call = self.waiting.get(named) if is_named else self._longest(context_session_id(message["context"]))
         if call is None:
             return
-        if delivery.topic == SPEAK:
-            data = message["data"]
+        data = message["data"]
+        if delivery.topic == PIECE:
+            call.shown += str(data.get("text", ""))
+            call.heard.put_nowait(str(data.get("text", "")))
+        elif delivery.topic == SPEAK:
             call.speak.append({"utterance": str(data.get("utterance", "")), "lang": data.get("lang")})
-            call.heard.put_nowait(call.speak[-1]["utterance"])
+            call.heard.put_nowait(call.rest_of(call.speak[-1]["utterance"]))
         else:
             call.handled = True
             call.heard.put_nowait(None)
@@ -189,6 +194,15 @@ class HttpCall:
         self.refusal: dict[str, Any] | None = None
         self.heard: asyncio.Queue[str | None] = asyncio.Queue()
         """What is spoken, as it comes; None is the end."""
+        self.shown = ""
+        """Pieces of what is being said, ahead of the whole."""
+
+    def rest_of(self, spoken: str) -> str:
+        """What is left to show of a whole whose pieces have been shown; each whole has lines of its own."""
+        shown, self.shown = self.shown, ""
+        if shown and spoken.startswith(shown):
+            return spoken[len(shown) :]
+        return f"\n{spoken}" if shown or len(self.speak) > 1 else spoken
 
     @property
     def status(self) -> int:

@@ -18,8 +18,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade, text_frame
-from bridgehead.bus.sockets.heartbeat import Heartbeat
+from bridgehead.bus.sockets.base import Answer, Conversation, Heartbeat, Peer, Request, Upgrade, text_frame
 from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
 from bridgehead.bus.transports.base import Audience, HubListener
 from bridgehead.bus.wire.message import (
@@ -215,7 +214,7 @@ class Hub:
             await asyncio.sleep(0.01)
 
 
-class HubMember:
+class HubMember(Conversation):
     """One WebSocket on the hub."""
 
     last_received = 0.0

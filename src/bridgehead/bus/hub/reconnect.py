@@ -9,8 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from bridgehead.bus.hub.health import REFUSED_RETRY_S, HealthEvent, LinkHealth
-from bridgehead.bus.transports.base import HubRefused
-from bridgehead.bus.wire.message import Message
+from bridgehead.bus.transports.base import HubListener, HubRefused
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -27,18 +26,10 @@ class Dialled(Protocol):
     async def close(self) -> None: ...
 
 
-class LinkListener(Protocol):
+class LinkListener(HubListener, Protocol):
     """Learns what becomes of the link and what comes through it."""
 
-    def received(self, message: Message) -> None: ...
-
-    def ignored(self, reason: str) -> None: ...
-
     def opened(self) -> None: ...
-
-    def lost(self, reason: str) -> None: ...
-
-    def turn_lost(self, message: Message) -> None: ...
 
 
 class HubLink:

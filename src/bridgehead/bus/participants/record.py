@@ -22,6 +22,7 @@ from bridgehead.errors import ConfigError
 
 PARTICIPANT_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MIB: Final = 1024 * 1024
+MOST_TURNS: Final = 100
 HARD_FRAME_BYTES: Final = 16 * MIB
 """Nothing larger is read to its end, whoever sends it (bus §10.5)."""
 
@@ -63,6 +64,16 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Utterances without an end marker."""
 
 
+class AssistantProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the assistant is for one participant; what is not said here is as for everybody."""
+
+    prompt: str | None = None
+    memory: int | None = None
+    """Turns of a conversation that it is reminded of; 0: none."""
+    tools: tuple[str, ...] = ()
+    """Names of `bus.assistant_tools` that may be used for this participant."""
+
+
 class ParticipantRecord(msgspec.Struct, frozen=True):
     """One participant as the operator described it."""
 
@@ -80,6 +91,9 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
     managed_session_id: str | None = None
     tts: bool = True
     limits: Limits = Limits()
+    assistant: AssistantProfile = AssistantProfile()
+    person: str | None = None
+    """Whose device it is: a late answer goes to whichever of the person's devices is used."""
     ephemeral: bool = False
     """Made for one browser session or the like; nothing of it outlives the process."""
 
@@ -128,6 +142,8 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
                 "bytes_per_second": self.bytes_per_second,
                 "open_questions": self.limits.open_questions,
             },
+            "assistant": msgspec.to_builtins(self.assistant),
+            "person": self.person,
         }
 
     def rights(self) -> str:
@@ -170,6 +186,8 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     managed_session_id: str | None = None
     tts: bool = True
     limits: Limits = Limits()
+    assistant: AssistantProfile = AssistantProfile()
+    person: str | None = None
 
 
 RECORD_KEYS: Final = frozenset(_Table.__struct_fields__)
@@ -195,15 +213,22 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
             _managed_session(read.managed_session_id),
             read.tts,
             _checked(read.limits),
+            _remembering(read.assistant),
+            read.person,
         )
     except (msgspec.ValidationError, ConfigError) as error:
-        raise BadRecord(participant_id, str(error)) from error
+        raise ConfigError(
+            f"participant {participant_id!r}: {error!s}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
+        ) from error
 
 
 def check_participant_id(participant_id: str) -> str:
     """The id, if it is one (bus §17)."""
     if PARTICIPANT_ID.fullmatch(participant_id) is None:
-        raise BadParticipantId(participant_id)
+        raise ConfigError(
+            f"{participant_id!r} cannot be a participant id",
+            hint="use 1 to 64 letters, digits, dots, underscores and hyphens",
+        )
     return participant_id
 
 
@@ -218,42 +243,17 @@ def _checked(limits: Limits) -> Limits:
     for name in limits.__struct_fields__:
         value = getattr(limits, name)
         if value is not None and not 0 < value < math.inf:
-            raise BadLimit(name)
+            raise ConfigError(f"limits: {name} must be a number above zero")
     return limits
+
+
+def _remembering(profile: AssistantProfile) -> AssistantProfile:
+    if profile.memory is not None and not 0 <= profile.memory <= MOST_TURNS:
+        raise ConfigError(f"assistant: memory must be a number of turns up to {MOST_TURNS}")
+    return profile
 
 
 def _managed_session(session_id: str | None) -> str | None:
     if session_id in ("", DEFAULT):
-        raise BadManagedSession
+        raise ConfigError("managed_session_id must be a name of its own, neither empty nor 'default'")
     return session_id
-
-
-class BadParticipantId(ConfigError):
-    """A participant id that cannot be one."""
-
-    def __init__(self, participant_id: str) -> None:
-        super().__init__(
-            f"{participant_id!r} cannot be a participant id",
-            hint="use 1 to 64 letters, digits, dots, underscores and hyphens",
-        )
-
-
-class BadRecord(ConfigError):
-    """A participant record cannot be used."""
-
-    def __init__(self, participant_id: str, problem: str) -> None:
-        super().__init__(f"participant {participant_id!r}: {problem}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
-
-
-class BadLimit(ConfigError):
-    """A limit that would let nothing or everything through."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"limits: {name} must be a number above zero")
-
-
-class BadManagedSession(ConfigError):
-    """Managing mode needs a session of its own."""
-
-    def __init__(self) -> None:
-        super().__init__("managed_session_id must be a name of its own, neither empty nor 'default'")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from time import monotonic
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -19,6 +20,8 @@ ABNORMAL: Final = 1006
 TOO_BIG: Final = 1009
 UNREAD_PONGS: Final = 256 * 1024
 """Bytes that may wait for a far side that sends pings; beyond, it is not read until it has read."""
+PING_S: Final = 20.0
+SILENCE_S: Final = 60.0
 CLOSE_WAIT_S: Final = 2.0
 """How long a closing handshake may take before the connection is cut."""
 
@@ -65,8 +68,8 @@ class Peer(Protocol):
         ...
 
 
-class Conversation(Protocol):
-    """One connection as its owner sees it. Called on the event loop, in order."""
+class Conversation:
+    """One connection as its owner sees it; each notices what it cares for. Called on the event loop, in order."""
 
     def opened(self, peer: Peer) -> None: ...
 
@@ -74,7 +77,6 @@ class Conversation(Protocol):
 
     def caught_up(self) -> None:
         """Everything that had arrived was handed over; a good moment to pass things on."""
-        ...
 
     def ponged(self) -> None: ...
 
@@ -85,28 +87,8 @@ class Conversation(Protocol):
     def closed(self, code: int, reason: str) -> None: ...
 
 
-class EndedConversation:
-    """Takes the place of a conversation that has ended, so that it and its peer do not keep each other alive.
-
-    It takes no notice of anything, so it is also what conversations begin with that care for little.
-    """
-
-    def opened(self, peer: Peer) -> None: ...
-
-    def received(self, payload: bytes, *, text: bool) -> None: ...
-
-    def caught_up(self) -> None: ...
-
-    def ponged(self) -> None: ...
-
-    def paused(self) -> None: ...
-
-    def resumed(self) -> None: ...
-
-    def closed(self, code: int, reason: str) -> None: ...
-
-
-ENDED: Final = EndedConversation()
+ENDED: Final = Conversation()
+"""Takes the place of a conversation that has ended, so that it and its peer do not keep each other alive."""
 
 
 class Ends(msgspec.Struct, frozen=True):
@@ -247,3 +229,58 @@ def text_frame(payload: bytes) -> bytes:
     if size < 65536:
         return b"\x81\x7e" + size.to_bytes(2, "big") + payload
     return b"\x81\x7f" + size.to_bytes(8, "big") + payload
+
+
+class Pingable(Protocol):
+    """A connection whose silence matters."""
+
+    last_received: float
+    last_pinged: float
+
+    def ping(self) -> None: ...
+
+    def cut_off(self) -> None: ...
+
+
+class Heartbeat:
+    """Watches all connections of one server with one timer: who is silent is pinged, who stays silent is cut off."""
+
+    def __init__(self, *, ping_s: float = PING_S, silence_s: float = SILENCE_S) -> None:
+        self._ping_s = ping_s
+        self._silence_s = silence_s
+        self._watched: dict[Pingable, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def watched(self) -> int:
+        return len(self._watched)
+
+    def now(self) -> float:
+        """The time connections note when something arrives."""
+        return monotonic()
+
+    def watch(self, connection: Pingable) -> None:
+        connection.last_received = connection.last_pinged = self.now()
+        self._watched[connection] = None
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._beat())
+
+    def forget(self, connection: Pingable) -> None:
+        self._watched.pop(connection, None)
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._ping_s / 4)
+            now = self.now()
+            for connection in list(self._watched):
+                if now - connection.last_received >= self._silence_s:
+                    self.forget(connection)
+                    connection.cut_off()
+                elif now - max(connection.last_received, connection.last_pinged) >= self._ping_s:
+                    connection.last_pinged = now
+                    connection.ping()

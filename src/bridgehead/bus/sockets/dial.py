@@ -15,8 +15,8 @@ import msgspec
 
 from bridgehead.bus.access.certificates import key_fingerprint
 from bridgehead.bus.access.join_file import Pin
-from bridgehead.bus.sockets.base import Conversation, EndedConversation, Peer, shown_certificate
-from bridgehead.bus.sockets.libraries import LibraryName, library
+from bridgehead.bus.sockets.base import Conversation, Peer, shown_certificate
+from bridgehead.bus.sockets.picows_peer import call
 from bridgehead.errors import BridgeheadError, UserError
 
 DIAL_S: Final = 10.0
@@ -40,13 +40,7 @@ class Target(msgspec.Struct, frozen=True):
     """For pairing only, where a person judges the certificate."""
 
 
-async def dial(
-    target: Target,
-    conversation: Conversation,
-    *,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-    library_name: LibraryName | None = None,
-) -> None:
+async def dial(target: Target, conversation: Conversation, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
     """Connect; returns once the WebSocket is open, raises `DialRefused` or `Unreachable` otherwise."""
     try:
         parts = urlsplit(target.url)
@@ -63,9 +57,7 @@ async def dial(
     try:
         async with asyncio.timeout(DIAL_S):
             transport = await _open(target, parts.hostname, port, secure=parts.scheme == "wss")
-            await library(library_name).call(
-                transport, parts.netloc.rpartition("@")[2], path, headers, conversation, max_message_bytes
-            )
+            await call(transport, parts.netloc.rpartition("@")[2], path, headers, conversation, max_message_bytes)
     except BridgeheadError:
         raise
     except (OSError, TimeoutError, EOFError) as error:
@@ -134,7 +126,7 @@ def _cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-class ClientConversation(EndedConversation):
+class ClientConversation(Conversation):
     """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from bridgehead.bus.sockets.base import (
     share_of,
     shown_certificate,
 )
-from bridgehead.bus.sockets.libraries import LibraryName, TakeOver, library
+from bridgehead.bus.sockets.picows_peer import take_over
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -80,16 +80,10 @@ class Listener:
 
 
 async def listen(
-    site: Site,
-    host: str,
-    port: int,
-    *,
-    tls: ssl.SSLContext | None = None,
-    library_name: LibraryName | None = None,
-    max_pending: int = 512,
+    site: Site, host: str, port: int, *, tls: ssl.SSLContext | None = None, max_pending: int = 512
 ) -> Listener:
     """Serve `site` on a TCP address; port 0 takes a free one."""
-    connections = HttpConnections(site, library(library_name).take_over, limit=max_pending)
+    connections = HttpConnections(site, limit=max_pending)
     try:
         server = await asyncio.get_running_loop().create_server(
             connections, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
@@ -102,8 +96,7 @@ async def listen(
 
 async def listen_unix(site: Site, path: Path) -> Listener:
     """Serve `site` on a Unix socket that only its owner can reach."""
-    # picows sets TCP options on every socket, so Unix sockets are served by the other library.
-    connections = HttpConnections(site, library("websockets").take_over)
+    connections = HttpConnections(site)
     try:
         server = await asyncio.get_running_loop().create_unix_server(connections, str(path))
         path.chmod(0o600)
@@ -115,9 +108,8 @@ async def listen_unix(site: Site, path: Path) -> Listener:
 class HttpConnections:
     """All connections of one listener that are not WebSockets yet."""
 
-    def __init__(self, site: Site, take_over: TakeOver, *, limit: int = 512) -> None:
+    def __init__(self, site: Site, *, limit: int = 512) -> None:
         self.site = site
-        self.take_over = take_over
         self._waiting: WaitingConnections[HttpConnection] = WaitingConnections(limit)
         self._open: set[HttpConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -226,7 +218,7 @@ class HttpConnection(asyncio.Protocol):
             self._answer(decision)
             return
         self._leave()
-        self._connections.take_over(self._transport, self._head, decision)
+        take_over(self._transport, self._head, decision)
 
     async def _respond(self, request: Request) -> None:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import weakref
 from typing import Any, Final
 
@@ -200,6 +201,27 @@ def _code(code: Any) -> int:
     return int(code.value) if isinstance(code, WSCloseCode) else int(code)
 
 
+class _WithoutTcp:
+    """A Unix connection as picows knows it: the options of TCP, which it sets on every socket, mean nothing there."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self if name == "socket" else self._transport.get_extra_info(name, default)
+
+    def fileno(self) -> int:
+        return int(self._transport.get_extra_info("socket").fileno())
+
+    def setsockopt(self, *_option: int) -> None: ...
+
+    def getsockopt(self, *_option: int) -> int:
+        return 0
+
+
 def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> None:
     """Go on with a connection whose request head has been read and found acceptable."""
     peer = PicowsPeer(upgrade.conversation, upgrade.max_message_bytes)
@@ -209,7 +231,8 @@ def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> No
     # Event loops choose how they read when reading starts, so it is stopped while the protocol changes.
     transport.pause_reading()
     transport.set_protocol(protocol)
-    protocol.connection_made(transport)
+    is_unix = transport.get_extra_info("socket").family == getattr(socket, "AF_UNIX", None)
+    protocol.connection_made(_WithoutTcp(transport) if is_unix else transport)
     _feed(protocol, head)
     peer.grant(protocol, upgrade.first_bytes)
     if not transport.is_closing():

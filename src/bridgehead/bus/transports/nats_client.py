@@ -70,7 +70,7 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
         from nats.aio.client import Client as NatsClient
         from nats.errors import Error
     except ImportError as error:
-        raise NatsMissing from error
+        raise ConfigError("NATS support is not installed", hint="pip install 'bridgehead[nats]'") from error
     reported = False
 
     async def ended(*_reason: object) -> None:
@@ -315,13 +315,6 @@ def untoken(text: str) -> str:
         return base64.b32decode(padded).decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise ValueError(f"not a token: {text!r}") from error
-
-
-class NatsMissing(ConfigError):
-    """The extra is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("NATS support is not installed", hint="pip install 'bridgehead[nats]'")
 
 
 class BadNatsCredentials(ConfigError):

@@ -81,7 +81,11 @@ class NameOwners:
                 await self._own_identity(us)
                 return (await self._first_to_write(_name_key(source), us)).participant == us.participant
         except (TimeoutError, Error) as error:
-            raise RegisterAway(us.participant, str(error) or "it is away") from error
+            why = str(error) or "it is away"
+            raise BridgeheadError(
+                f"{us.participant!r} cannot join before the register of the deployment answers: {why}",
+                hint="check the NATS server; the participant tries again by itself",
+            ) from error
 
     async def register_enrolled(self) -> None:
         """Nobody else in the deployment is who our participants are, also before they have joined."""
@@ -151,14 +155,4 @@ class ParticipantElsewhere(BridgeheadError):
         super().__init__(
             f"{participant_id!r} is a participant of bridge {bridge} in this deployment, with another credential",
             hint=f"use another name here, or revoke it there; if that bridge is gone, set bridge_id = {bridge!r} here",
-        )
-
-
-class RegisterAway(BridgeheadError):
-    """Nobody can say whose a source is."""
-
-    def __init__(self, participant_id: str, cause: str) -> None:
-        super().__init__(
-            f"{participant_id!r} cannot join before the register of the deployment answers: {cause}",
-            hint="check the NATS server; the participant tries again by itself",
         )

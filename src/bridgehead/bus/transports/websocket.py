@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from bridgehead.bus.sockets.base import Peer
+from bridgehead.bus.sockets.base import PING_S, SILENCE_S, Conversation, Heartbeat, Peer
 from bridgehead.bus.sockets.dial import DialRefused, Target, dial
-from bridgehead.bus.sockets.heartbeat import PING_S, SILENCE_S, Heartbeat
 from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused, is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 
@@ -49,7 +48,7 @@ class WebSocketTransport:
         self._heartbeat.stop()
 
 
-class _HubConversation:
+class _HubConversation(Conversation):
     """The hub's side of the connection. A hub that answers no ping any more is as good as gone."""
 
     last_received = 0.0

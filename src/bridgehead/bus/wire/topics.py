@@ -39,7 +39,9 @@ UNDELIVERED: Final = "bridgehead.undelivered"
 """What the hub is told of speech that did not reach its participant."""
 PROBE: Final = "bridgehead.check.probe"
 """A word that a tool sends to a hub to see it come back."""
-BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE, REFUSED, UNDELIVERED})
+PIECE: Final = "bridgehead.speak.piece"
+"""A piece of an answer as the model makes it, for whoever asked with `pieces` in the context; the whole follows."""
+BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE, REFUSED, UNDELIVERED, PIECE})
 """What only a bridge says: forged, a notice would invite a wrong answer and a subscription deafen the bridge."""
 
 SESSION_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})

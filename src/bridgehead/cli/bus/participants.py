@@ -125,7 +125,7 @@ def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
 def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
     """Request pairing with a bridge that runs with --pairing; an operator there compares six digits."""
     from bridgehead.bus.gateway.pairing import pair as pair_with
-    from bridgehead.bus.sockets.libraries import run
+    from bridgehead.bus.sockets.event_loop import run
 
     target = path or app.cwd / f"{participant_id}.join.json"
 

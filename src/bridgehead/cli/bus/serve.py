@@ -20,7 +20,7 @@ from bridgehead.bus.hub.check import CheckOptions, Finding, check_hub
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import HUB_ADDRESS, Address, check_bridge_url
-from bridgehead.bus.sockets.libraries import run, settle_memory
+from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen as open_listener
 from bridgehead.cli.bus.participants import settings_and_folder
 from bridgehead.cli.click_classes import Command, Group
@@ -94,7 +94,8 @@ def _findings(findings: list[Finding]) -> str:
 @click.option(
     "--assistant",
     metavar="NAME",
-    help="Who answers: openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo).",
+    help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
+    "or scripted (an echo).",
 )
 @click.option("--pairing", is_flag=True, default=None, help="Allow unknown devices to request pairing.")
 @click.option(

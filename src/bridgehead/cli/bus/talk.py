@@ -23,7 +23,7 @@ from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.gateway.status_site import SpeakRequest
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
 from bridgehead.bus.wire.topics import NOTICE, SPEAK
 from bridgehead.cli.bus.participants import settings_and_folder

@@ -91,6 +91,8 @@ class Connection(ABC):
 
     kind: ClassVar[str]
     """`connection_used` in reports: native-dispatch, cli, api, http-api, mcp, embedded, rig."""
+    takes_tools: ClassVar[bool] = False
+    """Whether MCP servers can be given to a call."""
     runtime_name: ClassVar[str]
     """What really runs: `claude`, `agy`, `chat completions`."""
     reads_files: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Mapping, Sequence
@@ -133,6 +134,7 @@ class ClaudeCli(CliConnection):
     }
     # SIGTERM would leave the commands of its tools running (runtimes §2.4).
     first_signal = signal.SIGINT
+    takes_tools = True
     own_folders: ClassVar = (".claude",)
     own_files: ClassVar = (".claude.json",)
     folder_variables: ClassVar = ("CLAUDE_CONFIG_DIR",)
@@ -151,7 +153,7 @@ class ClaudeCli(CliConnection):
         mode = ["--permission-mode", "acceptEdits"] if ask.may_write else []
         model = option("--model", ask.model)
         effort = option("--effort", ask.reasoning) if "--effort" in self.flags else []
-        return [*fixed, *tools, *mode, *model, *effort, *self._continuity(ask), *self.extra_arguments]
+        return [*fixed, *tools, *_servers(ask), *mode, *model, *effort, *self._continuity(ask), *self.extra_arguments]
 
     def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
         return read_claude(result)
@@ -161,6 +163,18 @@ class ClaudeCli(CliConnection):
             return option("--resume", ask.session)
         forgets = not self.keeps_history and "--no-session-persistence" in self.flags
         return ["--no-session-persistence"] if forgets else []
+
+
+def _servers(ask: RuntimeRequest) -> list[str]:
+    """The MCP servers of this call and no others; what they offer needs nobody's permission."""
+    if not ask.tools:
+        return []
+    servers = {
+        one.name: {"type": "http", "url": one.url} if one.url else {"command": one.words[0], "args": one.words[1:]}
+        for one in ask.tools
+    }
+    allowed = ",".join(f"mcp__{name}" for name in servers)
+    return [f"--mcp-config={json.dumps({'mcpServers': servers})}", f"--allowedTools={allowed}"]
 
 
 class ClaudeApi(Connection):

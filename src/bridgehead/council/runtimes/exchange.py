@@ -20,6 +20,15 @@ NOTHING_REPORTED: Final = CallUsage()
 
 
 @dataclass(frozen=True, slots=True)
+class ToolServer:
+    """An MCP server whose tools may be used during a call: the command that starts it, or its URL."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeRequest:
     """One prompt, with everything a connection may turn into flags."""
 
@@ -41,6 +50,8 @@ class RuntimeRequest:
     """How long a program may take altogether; None leaves it to the seat's deadline."""
     scratch: Path | None = None
     """A private folder of the seat's own for a home and temporary files."""
+    tools: tuple[ToolServer, ...] = ()
+    """For connections with `takes_tools`; a council gives none."""
 
     @property
     def may_write(self) -> bool:

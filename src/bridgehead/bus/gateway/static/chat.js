@@ -16,6 +16,7 @@ const KEPT = "bridgehead-chat";
 let kept = []; // what was said, so that a reload shows it again
 let mayAnswer = false;
 let thinking = null;
+let growing = null; // the line of an answer that is still being made
 
 function add(kind, content) {
   empty.hidden = true;
@@ -143,7 +144,13 @@ function received(event) {
     mayAnswer = said.welcome.may_answer;
     show("connected", "connected");
     for (const [id, words] of waiting) socket.send(JSON.stringify({ id, text: words }));
+  } else if (said.piece) {
+    growing ??= add("theirs", [""]);
+    growing.append(said.piece);
+    growing.scrollIntoView({ block: "end" });
   } else if (said.speak) {
+    growing?.remove(); // the whole takes the place of its pieces
+    growing = null;
     const line = add("theirs", said.speak.utterance);
     if (said.speak.lang) line.lang = said.speak.lang;
   } else if (said.handled) {

@@ -1,6 +1,4 @@
-"""Which library speaks WebSocket (picows, else websockets; both pass one suite) and which event loop runs (uvloop,
-else asyncio).
-"""
+"""Which event loop runs (uvloop, else asyncio), and for how long."""
 
 from __future__ import annotations
 
@@ -8,57 +6,10 @@ import asyncio
 import gc
 import signal
 import threading
-from collections.abc import Awaitable, Coroutine
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-import msgspec
-
-from bridgehead.bus.sockets.base import Conversation, Upgrade
-
-LibraryName = Literal["picows", "websockets"]
 Result = TypeVar("Result")
-
-
-class TakeOver(Protocol):
-    """Go on with a connection whose request head has been read and found acceptable."""
-
-    def __call__(self, transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> None: ...
-
-
-class Call(Protocol):
-    """Ask the server at the other end of an open connection for a WebSocket."""
-
-    def __call__(
-        self,
-        transport: asyncio.Transport,
-        host: str,
-        path: str,
-        headers: list[tuple[str, str]],
-        conversation: Conversation,
-        max_message_bytes: int,
-    ) -> Awaitable[None]: ...
-
-
-class Library(msgspec.Struct, frozen=True):
-    """The two things a WebSocket library does for us."""
-
-    take_over: TakeOver
-    call: Call
-
-
-def library(name: LibraryName | None = None) -> Library:
-    """The library named, or the best one there is."""
-    if name != "websockets":
-        try:
-            from bridgehead.bus.sockets import picows_peer
-        except ImportError:  # no wheel for this interpreter
-            if name == "picows":
-                raise
-        else:
-            return Library(picows_peer.take_over, picows_peer.call)
-    from bridgehead.bus.sockets import websockets_peer
-
-    return Library(websockets_peer.take_over, websockets_peer.call)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

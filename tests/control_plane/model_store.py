@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
@@ -51,6 +52,11 @@ class ModelStore(Store):
         self._numbers: dict[QuestionKey, int] = {}
         if not read_only:
             self._record("record.created", {"version": LATEST})
+
+    def _no_statements(self, *_: object) -> Any:
+        raise AssertionError("the model does without SQL")
+
+    _read = _write = _version = _note_version = _no_statements
 
     def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
         encoded = [rows.event_row(event) for event in events]

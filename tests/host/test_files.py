@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.errors import FileError
-from bridgehead.host import directories, files
+from bridgehead.host import directories
 from bridgehead.host.file_errors import (
     AccessDenied,
     DiskFull,

@@ -83,7 +83,10 @@ class HandlerAgent:
         try:
             self._make()
         except UserError as error:
-            raise UnknownAssistant(name, error.message) from error
+            raise ConfigError(
+                f"the assistant cannot be {name!r}: {error.message}",
+                hint="use openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo)",
+            ) from error
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
         from bridgehead.flows.files.agent_files import AgentRequest
@@ -107,7 +110,10 @@ def _chat_completions(assembly: Assembly) -> Agent:
     entry = seats.runtimes.get("openai")
     base_url = entry.options.get("base_url") if entry is not None else None
     if entry is None or not isinstance(base_url, str):
-        raise NoEndpoint(assembly.places.project / SEATS_FILE)
+        path = assembly.places.project / SEATS_FILE
+        raise ConfigError(
+            f"{path} names no base_url for openai that may be used", hint="write one, then: bridgehead config trust"
+        )
     variable = entry.options.get("api_key_env")
     key = assembly.environ.get(variable) if isinstance(variable, str) else None
     return ChatCompletionsAgent(base_url, model=entry.models[0], key=key)
@@ -190,22 +196,3 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return list(value) if isinstance(value, tuple) else value
-
-
-class UnknownAssistant(ConfigError):
-    """The assistant names something that cannot answer."""
-
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(
-            f"the assistant cannot be {name!r}: {problem}",
-            hint="use openai (a chat endpoint), a runtime such as claude, cmd:WORDS, rig:ID, or scripted (an echo)",
-        )
-
-
-class NoEndpoint(ConfigError):
-    """No chat endpoint is configured, or its file is not trusted."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"{path} names no base_url for openai that may be used", hint="write one, then: bridgehead config trust"
-        )

@@ -69,23 +69,6 @@ MOST_DRAWS: Final = 100
 AskQuestion = Callable[[ClarifyingQuestion], str | None]
 
 
-class UnknownHost(UserError):
-    """A host seat for an agent nobody can name."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "--host-seat: it is not known which agent runs this command",
-            hint="name it: --host-seat claude|codex|gemini|opencode",
-        )
-
-
-class ReviewIdTaken(UserError):
-    """An id that names an earlier council."""
-
-    def __init__(self, review_id: str) -> None:
-        super().__init__(f"there is a council {review_id!r} already", hint=f"bridgehead council resume {review_id}")
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A council ready to begin, and what was settled on the way."""
@@ -181,7 +164,7 @@ def open_council(
         settings_trusted=seats.trusted,
         withdrawal_guard=settings.withdrawal_guard,
         domains_text=domains_text,
-        discovery=discovery_manifest(machine, None, executor),
+        discovery=discovery_manifest(machine, executor),
     )
     return Opened(council, scope, settled, seats)
 
@@ -192,7 +175,8 @@ def _refuse_early(request: CouncilRequest, is_taken: Callable[[str], bool]) -> N
     for name in request.options.runtimes:
         find_runtime(name)
     if request.review_id is not None and is_taken(request.review_id):
-        raise ReviewIdTaken(request.review_id)
+        taken = request.review_id
+        raise UserError(f"there is a council {taken!r} already", hint=f"bridgehead council resume {taken}")
 
 
 class _Opening:
@@ -304,7 +288,10 @@ def _host_seat(options: CouncilOptions, executor: str) -> str | None:
         return None
     seat = options.host_seat or host_bridge(executor)
     if seat is None:
-        raise UnknownHost
+        raise UserError(
+            "--host-seat: it is not known which agent runs this command",
+            hint="name it: --host-seat claude|codex|gemini|opencode",
+        )
     find_runtime(seat)
     return seat
 

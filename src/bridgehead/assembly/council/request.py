@@ -94,29 +94,16 @@ class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.scope.kinds) and self.scope.kinds != ["paths"]
 
 
-class OneRuntimeNeeded(UserError):
-    """`implement` without exactly one `--runtime`."""
-
-    def __init__(self, given: int) -> None:
-        super().__init__(
-            f"implement takes exactly one --runtime, not {given}", hint="bridgehead runtimes shows who could do it"
-        )
-
-
-class TaskNeeded(UserError):
-    """A command that makes something was not told what."""
-
-    def __init__(self, verb: str) -> None:
-        super().__init__(f"{verb} needs to know what: give --task TEXT")
-
-
 def refuse_contradictions(request: CouncilRequest) -> None:
     """Mistakes that can be seen in the request alone."""
     if request.verb == "implement":
         if len(request.options.runtimes) != 1:
-            raise OneRuntimeNeeded(len(request.options.runtimes))
+            raise UserError(
+                f"implement takes exactly one --runtime, not {len(request.options.runtimes)}",
+                hint="bridgehead runtimes shows who could do it",
+            )
         if not request.task.strip():
-            raise TaskNeeded(request.verb)
+            raise UserError(f"{request.verb} needs to know what: give --task TEXT")
     task_type = request.task_type or request.meaning.task_type
     if request.requirements and task_type is not TaskType.AUDIT and request.verb != ASK:
         raise UserError(f"--requirements belongs to an audit, not to {request.verb}")

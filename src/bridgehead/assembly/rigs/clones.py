@@ -26,14 +26,6 @@ class RigClone(NamedTuple):
         return Path(self.root).name
 
 
-class CloneUnknown(NotFound):
-    def __init__(self, clone_id: str) -> None:
-        super().__init__(
-            f"no repository {clone_id!r} that holds a rig is known here",
-            hint="a repository is known once a rig command has done something in it",
-        )
-
-
 def clone_id(root: str) -> str:
     return sha256(root.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
@@ -49,4 +41,7 @@ def find_clone(here: Path, store: Store, wanted: str) -> RigClone:
     for clone in known_clones(here, store):
         if clone.id == wanted:
             return clone
-    raise CloneUnknown(wanted)
+    raise NotFound(
+        f"no repository {wanted!r} that holds a rig is known here",
+        hint="a repository is known once a rig command has done something in it",
+    )

@@ -160,11 +160,6 @@ class ThreadView(NamedTuple):
         return tuple(dict.fromkeys(rig for rig in named if rig != self.rig_id and is_rig_id(rig)))
 
 
-class ThreadUnknown(NotFound):
-    def __init__(self, thread_id: str, clone: RigClone) -> None:
-        super().__init__(f"there is no thread {thread_id!r} in {clone.name}")
-
-
 def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
     """Every thread of a clone. `waiting` is what waits for someone, from the waiting list."""
     try:
@@ -231,7 +226,7 @@ def _thread_there(rig: Rig, thread_id: str, clone: RigClone) -> str:
     try:
         return wanted_thread(rig, thread_id)
     except UserError:
-        raise ThreadUnknown(thread_id, clone) from None
+        raise NotFound(f"there is no thread {thread_id!r} in {clone.name}") from None
 
 
 def _shown(

@@ -54,6 +54,11 @@ class ModelStore(Store):
         if not read_only:
             self._record("record.created", {"version": LATEST})
 
+    def _no_statements(self, *_: object) -> Any:
+        raise AssertionError("the model does without SQL")
+
+    _read = _write = _version = _note_version = _no_statements
+
     def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
         encoded = [rows.event_row(event) for event in events]
         if not encoded:

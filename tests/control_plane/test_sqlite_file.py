@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from bridgehead.control_plane.records import EventFilter, Filter, PendingFilter, RunFilter
-from bridgehead.control_plane.stores import sql
+from bridgehead.control_plane.stores import base
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
     RecordDamaged,
@@ -417,7 +417,7 @@ def test_a_commit_is_synced_and_foreign_keys_are_checked(tmp_path: Path) -> None
 )
 def test_the_usual_listings_neither_scan_nor_sort(tmp_path: Path, listing: tuple[str, Filter, str], index: str) -> None:
     table, where, order = listing
-    statement, values = sql.listing("*", table, where.allowed(), [], order, 50)
+    statement, values = base.listing("*", table, where.allowed(), [], order, 50)
     with SqliteStore(tmp_path / "record.db") as store:
         plan = store._read(lambda transaction: transaction.rows(f"EXPLAIN QUERY PLAN {statement}", values))
 

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from bridgehead.errors import ConfigError
 from bridgehead.testing.exchange import Say
-from bridgehead.testing.model_server import ModelServer, NotLoopback, main
+from bridgehead.testing.model_server import ModelServer, main
 from bridgehead.testing.scenarios import SCENARIOS, address
 from bridgehead.testing.scripts import BadScript, Rule, RuleScript, Scripted, load_script
 
@@ -300,7 +301,7 @@ def test_models_are_listed_and_a_bad_key_is_refused_there_too() -> None:
 
 
 def test_the_server_never_listens_beyond_the_loopback() -> None:
-    with pytest.raises(NotLoopback, match=r"not on '0\.0\.0\.0'"):
+    with pytest.raises(ConfigError, match=r"not on '0\.0\.0\.0'"):
         ModelServer(host="0.0.0.0")
 
 

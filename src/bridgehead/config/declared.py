@@ -4,10 +4,8 @@
 file may set them only after the user has trusted that file (design §9).
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Kind(StrEnum):
@@ -20,18 +18,15 @@ class Kind(StrEnum):
 Value = str | float | bool | tuple[str, ...] | None
 
 
-class Setting:
+class Setting(NamedTuple):
     """One setting: where it stands, what it holds, what it is for."""
 
-    def __init__(
-        self, section: str, key: str, kind: Kind, default: Value, summary: str, trusted_only: bool = False
-    ) -> None:
-        self.section = section
-        self.key = key
-        self.kind = kind
-        self.default = default
-        self.summary = summary
-        self.trusted_only = trusted_only
+    section: str
+    key: str
+    kind: Kind
+    default: Value
+    summary: str
+    trusted_only: bool = False
 
     @property
     def name(self) -> str:

@@ -25,13 +25,12 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-class SettingsFile:
+class SettingsFile(NamedTuple):
     """One parsed bridgehead.toml. `trusted` says whether it may choose programs and URLs."""
 
-    def __init__(self, path: str, document: Mapping[str, Any], trusted: bool) -> None:
-        self.path = path
-        self.document = document
-        self.trusted = trusted
+    path: str
+    document: Mapping[str, Any]
+    trusted: bool
 
 
 class Resolved(NamedTuple):
@@ -71,20 +70,12 @@ class Settings:
         return {name.removeprefix(AGENTS): str(self.values[name].value) for name in marked}
 
 
-class _Sources:
-    def __init__(
-        self,
-        flags: Mapping[str, Value],
-        environ: Mapping[str, str],
-        project: SettingsFile | None,
-        user: SettingsFile | None,
-        warnings: list[str],
-    ) -> None:
-        self.flags = flags
-        self.environ = environ
-        self.project = project
-        self.user = user
-        self.warnings = warnings
+class _Sources(NamedTuple):
+    flags: Mapping[str, Value]
+    environ: Mapping[str, str]
+    project: SettingsFile | None
+    user: SettingsFile | None
+    warnings: list[str]
 
 
 def resolve(

@@ -76,19 +76,6 @@ class MemoryJournal:
         self.recorded.append(happened)
 
 
-class NoObserver:
-    """Nobody watches."""
-
-    def happened(self, seat: str, line: Mapping[str, Any]) -> None:
-        return
-
-    def refused(self, seat: str, failed: CallFailed) -> None:
-        return
-
-    def accepted(self, seat: str) -> None:
-        return
-
-
 @dataclass(frozen=True, slots=True)
 class RunInputs:
     """Everything here is fixed for the life of a run and recorded or derived again on resume."""

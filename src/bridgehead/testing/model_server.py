@@ -27,13 +27,6 @@ from bridgehead.testing.scripts import Script, load_script
 LOOPBACK: Final = "127.0.0.1"
 
 
-class NotLoopback(ConfigError):
-    """The server imitates paid services and checks no keys, so it is never put on a network."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(f"the model server listens on the loopback only, not on {host!r}", hint="use 127.0.0.1")
-
-
 class ModelServer:
     """A running model server; a context manager that stops it, hanging requests included."""
 
@@ -47,7 +40,8 @@ class ModelServer:
         log_file: Path | None = None,
     ) -> None:
         if not ipaddress.ip_address(host).is_loopback:
-            raise NotLoopback(host)
+            # It imitates paid services and checks no keys, so it is never put on a network.
+            raise ConfigError(f"the model server listens on the loopback only, not on {host!r}", hint="use 127.0.0.1")
         self.log = RequestLog(log_file)
         self._behaviour = Behaviour(self.log, script, latency_seconds)
         self._http = ModelHttpServer(host, port, self._behaviour)

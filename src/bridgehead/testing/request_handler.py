@@ -26,7 +26,8 @@ from bridgehead.testing.exchange import (
 from bridgehead.testing.scenarios import SCENARIOS, Addressed, address, react
 from bridgehead.testing.scripts import Script, Scripted
 from bridgehead.testing.wires import wire_for
-from bridgehead.testing.wires.base import Wire, openai_error
+from bridgehead.testing.wires.base import Wire
+from bridgehead.testing.wires.openai import openai_error
 
 BODY_LIMIT: Final = 64 * 1024 * 1024
 FAKE_MODEL: Final = "fake-model-1"

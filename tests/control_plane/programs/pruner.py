@@ -2,12 +2,11 @@
 
 import sys
 
-from bridgehead.control_plane.stores import open_store, sql
+from bridgehead.control_plane.stores import open_store, retention
 
 address, before = sys.argv[1:]
-sql.PRUNED_AT_ONCE = 20  # type: ignore[misc]
+retention.PRUNED_AT_ONCE = 20  # type: ignore[misc]
 with open_store(address) as store:
-    assert isinstance(store, sql.SqlStore)
     write = store._write
 
     def told(work: object) -> object:

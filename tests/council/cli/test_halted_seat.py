@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.assembly.council.councils import NothingToResume
 from bridgehead.council.reporting.report import CouncilReport
-from bridgehead.errors import UserError
+from bridgehead.errors import NotFound, UserError
 from bridgehead.exit_codes import ExitCode
 from council.cli.conftest import Hall, StandIn
 from council.support.terminal_screen import Terminal
@@ -55,7 +54,7 @@ def test_skip_is_an_answer_that_leaves_nothing_to_do(hall: Hall) -> None:
 
     hall.answer(hall.waiting()[0], "skip")
 
-    with pytest.raises(NothingToResume, match="no council of this project is open"):
+    with pytest.raises(NotFound, match="no council of this project is open"):
         hall.resume(None)
 
 

@@ -15,10 +15,11 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, Status, TaskType
 from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
-from bridgehead.council.runtimes.base import SeatSetup, UnknownRuntime
+from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.exchange import HttpReply
 from bridgehead.council.runtimes.machine import http_get
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.errors import NotFound
 from bridgehead.testing.model_server import ModelServer
 
 TASK = BridgeInput(session_id="a", scope="src/", task_description="look", domains=("security", "testing", "api"))
@@ -410,7 +411,7 @@ def test_all_built_in_runtimes_can_be_found_and_have_prefixes_of_their_own() -> 
 
 @pytest.mark.parametrize("name", ["grok", "rig:", "", "rig"])
 def test_a_name_nobody_answers_to_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(UnknownRuntime, match="no runtime called"):
+    with pytest.raises(NotFound, match="no runtime called"):
         find_runtime(name, outside=False)
 
 

@@ -97,20 +97,21 @@ def participant_source(folder: StateFolder, participant_id: str) -> str:
 
 def new_chat_link(folder: StateFolder) -> str:
     """A link that opens the chat page of the bridge that runs, once."""
-    bridge = read_running(folder.path)
-    made = None if bridge is None else _ask(bridge, "/link/chat", ChatLink, body=b"")
-    if made is None:
-        raise NoRunningBus(str(folder.path))
-    return made.url
+    return _ask_running(folder, "/link/chat", ChatLink, b"").url
 
 
 def speak(folder: StateFolder, request: SpeakRequest, kind: type[Shape]) -> Shape:
     """Let the bridge that runs say something; a question is waited for."""
+    return _ask_running(folder, "/speak", kind, msgspec.json.encode(request), PATIENCE_S + request.wait_s)
+
+
+def _ask_running(
+    folder: StateFolder, path: str, kind: type[Shape], body: bytes, patience_s: float = PATIENCE_S
+) -> Shape:
     bridge = read_running(folder.path)
-    body, patience = msgspec.json.encode(request), PATIENCE_S + request.wait_s
-    told = None if bridge is None else _ask(bridge, "/speak", kind, body=body, patience_s=patience)
+    told = None if bridge is None else _ask(bridge, path, kind, body=body, patience_s=patience_s)
     if told is None:
-        raise NoRunningBus(str(folder.path))
+        raise NotFound(f"no bus is running from {folder.path}", hint="bridgehead bus serve starts one")
     return told
 
 
@@ -157,10 +158,3 @@ def _ask(
         return None
     finally:
         connection.close()
-
-
-class NoRunningBus(NotFound):
-    """There is nobody to ask."""
-
-    def __init__(self, folder: str) -> None:
-        super().__init__(f"no bus is running from {folder}", hint="bridgehead bus serve starts one")

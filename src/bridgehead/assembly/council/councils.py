@@ -47,14 +47,6 @@ _NO_CALLS: Final = {"static": "static analysis"}
 SCOPE_CHANGED: Final = "scope_changed_since_start"
 
 
-class NothingToResume(NotFound):
-    """No council of this project waits for anything."""
-
-    def __init__(self, reference: str | None = None) -> None:
-        what = "no council of this project is open" if reference is None else f"council {reference} is closed"
-        super().__init__(what, hint="bridgehead council list; a skipped seat: resume ID --retry BRIDGE")
-
-
 @dataclass
 class Councils:
     """The councils of the project a command runs in."""
@@ -129,7 +121,7 @@ class Councils:
         with closing(kept) as journal, hold_council(self.assembly, review_id):
             council = journal.council(review_id)
             if council is None:
-                raise NothingToResume(review_id)
+                raise nothing_to_resume(f"council {review_id} is closed")
             refuse_gate(council, gate)
             process, _ = self._take_up(council, journal, ())
             asked = Questioned(finding_id=finding.id, text=text.strip(), at=iso_ms(self.clock.now()))
@@ -165,14 +157,13 @@ class Councils:
         for review_id in journal.ids():
             if journal.is_open(review_id) or (review_id in answered and self._answered_retry(review_id, journal)):
                 return review_id
-        raise NothingToResume
+        raise nothing_to_resume("no council of this project is open")
 
     def _resumable(self, review_id: str, journal: CouncilJournal, retry: Sequence[str]) -> StoredCouncil:
         council = journal.council(review_id)
-        if council is None:
-            raise NothingToResume(review_id)
-        if not (retry or journal.is_open(review_id) or self._answered_retry(review_id, journal)):
-            raise NothingToResume(review_id)
+        wanted = retry or journal.is_open(review_id) or self._answered_retry(review_id, journal)
+        if council is None or not wanted:
+            raise nothing_to_resume(f"council {review_id} is closed")
         return council
 
     def _answered_retry(self, review_id: str, journal: CouncilJournal) -> list[str]:
@@ -207,7 +198,7 @@ class Councils:
         now, before = scopes.resolve(council), scopes.read(council.review_id)
         scope = before or now
         if scope is None:
-            raise NothingToResume(council.review_id)
+            raise nothing_to_resume(f"council {council.review_id} is closed")
         if before is None or now is None:
             return scope, now is None or now.fingerprint != council.scope_fingerprint
         # Envelopes that came or went meanwhile are no change of what is looked at.
@@ -238,6 +229,10 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
     planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
     refused = last_refusals(assembly)
     return replace(planned, refusals={name: refused[name].reason for name in council.seats if name in refused})
+
+
+def nothing_to_resume(why: str) -> NotFound:
+    return NotFound(why, hint="bridgehead council list; a skipped seat: resume ID --retry BRIDGE")
 
 
 def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:

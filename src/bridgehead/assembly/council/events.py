@@ -43,22 +43,19 @@ class CouncilRecord:
         with self._assembly.store() as store:
             known = store.run(self._council.review_id)
             data = {**(known.data if known else {}), **_settled(self._council), **(facts or {})}
-            run = self._run(state, data, now)
+            run = Run(
+                id=self._council.review_id,
+                part=Part.COUNCIL,
+                kind=self._council.request.verb,
+                title=self._council.title,
+                state=state,
+                started_at=self._council.started_at,
+                updated_at=now,
+                project=self._assembly.project,
+                ended_at=now if state in FINAL_STATES else None,
+                data=data,
+            )
             store.save_run(run, events=[self.event(event, data)] if event else [])
-
-    def _run(self, state: RunState, data: Mapping[str, Any], now: str) -> Run:
-        return Run(
-            id=self._council.review_id,
-            part=Part.COUNCIL,
-            kind=self._council.request.verb,
-            title=self._council.title,
-            state=state,
-            started_at=self._council.started_at,
-            updated_at=now,
-            project=self._assembly.project,
-            ended_at=now if state in FINAL_STATES else None,
-            data=dict(data),
-        )
 
     def failed(self, why: str) -> None:
         """The council broke off; whatever is wrong with the record must not hide what is wrong with the council."""

@@ -11,13 +11,14 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.journal import DOMAINS_FILE, StoredCouncil, StoredScope, registry_with
+from bridgehead.assembly.council.journal import DOMAINS_FILE, StoredCouncil, registry_with
 from bridgehead.config.files import parse_toml
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import current_name
@@ -155,14 +156,10 @@ def _history_path(assembly: Assembly) -> Path:
 
 def read_dismissals(project: Path) -> Tables:
     """The entries of the dismissals file and of the baseline as they stand."""
-    return (*_read_tables(project, DISMISSALS_FILE), *_read_tables(project, BASELINE_FILE))
+    return (*read_tables(project, DISMISSALS_FILE), *read_tables(project, BASELINE_FILE))
 
 
-def read_baseline(project: Path) -> Tables:
-    return _read_tables(project, BASELINE_FILE)
-
-
-def _read_tables(project: Path, name: str) -> Tables:
+def read_tables(project: Path, name: str) -> Tables:
     path = project / name
     if not path.exists():
         return ()
@@ -274,17 +271,6 @@ def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value.isoformat() if isinstance(value, dt.date | dt.time) else value for key, value in entry.items()}
 
 
-class CouncilBusy(UserError):
-    """Another process works on this council."""
-
-    def __init__(self, review_id: str, holder: str | None) -> None:
-        by = f" ({holder})" if holder else ""
-        super().__init__(
-            f"council {review_id} is being held by another process{by}",
-            hint=f"wait until it ends, or stop it: bridgehead council stop {review_id}; nothing was changed",
-        )
-
-
 @contextmanager
 def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     """Be the only process that works on this council."""
@@ -294,7 +280,11 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     try:
         lock.acquire()
     except LockTimeout as error:
-        raise CouncilBusy(review_id, read_holder(path)) from error
+        by = f" ({holder})" if (holder := read_holder(path)) else ""
+        raise UserError(
+            f"council {review_id} is being held by another process{by}",
+            hint=f"wait until it ends, or stop it: bridgehead council stop {review_id}; nothing was changed",
+        ) from error
     try:
         yield
         # Removed while it is held: who waits for it sees that it is gone and makes a new one.
@@ -356,7 +346,7 @@ def _lock_path(assembly: Assembly, review_id: str) -> Path:
 
 
 class StoredScopes:
-    """One private file per open council, in the user's data directory."""
+    """One private file per open council, in the user's data directory; texts that no model may see are not kept."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
@@ -364,13 +354,13 @@ class StoredScopes:
     def save(self, review_id: str, scope: Scope) -> None:
         path = self._path(review_id)
         make_private_dir(path.parent)
-        write_atomic(path, msgspec.json.encode(StoredScope.of(scope)), private=True)
+        write_atomic(path, msgspec.json.encode(replace(scope, withheld_texts={})), private=True)
 
     def read(self, review_id: str) -> Scope | None:
         """The scope as it was stored; None when the council was closed, or the file cannot be read."""
         try:
             content = read_bounded(self._path(review_id), MOST_SCOPE_BYTES)
-            return msgspec.json.decode(content, type=StoredScope).scope()
+            return msgspec.json.decode(content, type=Scope)
         except (FileError, OSError, msgspec.DecodeError):
             return None
 

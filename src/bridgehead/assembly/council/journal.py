@@ -22,7 +22,6 @@ from bridgehead.council.request.domains import Registry, load_registry, with_own
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.scope.material import scope_material
 from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines, touched_lines
-from bridgehead.council.scope.withheld import LeftOut
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -94,47 +93,6 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         return f"{self.request.verb} of {self.task.scope_text}"
-
-
-class StoredScope(msgspec.Struct, frozen=True, kw_only=True):
-    """A scope as it was reviewed; texts that no model may see are not kept."""
-
-    described: tuple[str, ...]
-    texts: dict[str, str]
-    left_out: tuple[LeftOut, ...]
-    diff: str | None
-    renames: dict[str, str]
-    commit: str | None
-    base_commit: str | None
-    dirty: bool
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, scope: Scope) -> StoredScope:
-        return cls(
-            described=scope.described,
-            texts=dict(scope.texts),
-            left_out=scope.left_out,
-            diff=scope.diff,
-            renames=dict(scope.renames),
-            commit=scope.commit,
-            base_commit=scope.base_commit,
-            dirty=scope.dirty,
-            warnings=scope.warnings,
-        )
-
-    def scope(self) -> Scope:
-        return Scope(
-            described=self.described,
-            texts=self.texts,
-            left_out=self.left_out,
-            diff=self.diff,
-            renames=self.renames,
-            commit=self.commit,
-            base_commit=self.base_commit,
-            dirty=self.dirty,
-            warnings=self.warnings,
-        )
 
 
 def make_run(council: StoredCouncil, scope: Scope) -> CouncilRun:

@@ -166,7 +166,7 @@ def open_council(
         settings_trusted=seats.trusted,
         withdrawal_guard=settings.withdrawal_guard,
         domains_text=domains_text,
-        discovery=discovery_manifest(machine, None, executor),
+        discovery=discovery_manifest(machine, executor),
     )
     return Opened(council, scope, settled, seats)
 
@@ -177,9 +177,8 @@ def _refuse_early(request: CouncilRequest, is_taken: Callable[[str], bool]) -> N
     for name in request.options.runtimes:
         find_runtime(name)
     if request.review_id is not None and is_taken(request.review_id):
-        raise UserError(
-            f"there is a council {request.review_id!r} already", hint=f"bridgehead council resume {request.review_id}"
-        )
+        taken = request.review_id
+        raise UserError(f"there is a council {taken!r} already", hint=f"bridgehead council resume {taken}")
 
 
 class _Opening:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly, append_event
-from bridgehead.assembly.council.files import BASELINE_FILE, append_dismissal, read_baseline, write_baseline
+from bridgehead.assembly.council.files import BASELINE_FILE, append_dismissal, read_tables, write_baseline
 from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.contract.record_words import Part
 from bridgehead.contract.report import BridgeReport
@@ -55,16 +55,6 @@ MOST_REPORT_BYTES: Final = 256 << 20
 MOST_LISTED: Final = 500
 
 
-class NoReport(NotFound):
-    """There is nothing to show."""
-
-    def __init__(self, reference: str | None) -> None:
-        if reference:
-            super().__init__(f"no report of council {reference!r} in this project", hint="bridgehead council list")
-        else:
-            super().__init__("no report in this project yet", hint="bridgehead council review makes one")
-
-
 class NoVerdict(UserError):
     """A report that was not judged cannot pass or fail a gate."""
 
@@ -79,13 +69,6 @@ class Unconfirmed(UserError):
 
     def __init__(self, review_id: str, why: str) -> None:
         super().__init__(f"the report of council {review_id} cannot be confirmed: {why}", hint="hold the council again")
-
-
-class CriticalNotAccepted(UserError):
-    """A critical finding is not dismissed in passing."""
-
-    def __init__(self, finding_id: str) -> None:
-        super().__init__(f"{finding_id} is CRITICAL", hint="add --accept-critical if you mean it")
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +128,13 @@ class StoredReport:
         return read_bounded(self.project / name, MOST_REPORT_BYTES, root=self.project).decode()
 
     def finding(self, finding_id: str) -> FindingEntry:
-        return _finding(self.report, finding_id)
+        wanted = finding_id.upper()
+        everything = [] if isinstance(self.report, AbortedReport) else list(self.report.everything())
+        found = [one for one in everything if wanted in (one.id.upper(), (one.was or "").upper())]
+        if not found:
+            known = ", ".join(one.id for one in everything) or "none"
+            raise NotFound(f"council {self.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
+        return found[0]
 
     def askable(self, finding_id: str) -> FindingEntry:
         """A finding about which somebody can be asked."""
@@ -232,7 +221,9 @@ class Reports:
             if len(runs) > 1:
                 raise UserError(f"{reference!r} begins several councils: {', '.join(run.id for run in runs)}")
         if not runs:
-            raise NoReport(reference)
+            if not reference:
+                raise NotFound("no report in this project yet", hint="bridgehead council review makes one")
+            raise NotFound(f"no report of council {reference!r} in this project", hint="bridgehead council list")
         return self._stored(runs[0])
 
     def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
@@ -263,7 +254,7 @@ class Reports:
         if finding.cls is FindingClass.WITHDRAWN:
             raise UserError(f"{finding.id} was withdrawn, so there is nothing to dismiss")
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
-            raise CriticalNotAccepted(finding.id)
+            raise UserError(f"{finding.id} is CRITICAL", hint="add --accept-critical if you mean it")
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
         facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
@@ -290,7 +281,7 @@ class Reports:
         taken = {place for one in new for place in one.get("places", ())}
         kept = [
             one
-            for one in read_baseline(project)
+            for one in read_tables(project, BASELINE_FILE)
             if taken.isdisjoint(told := one.get("places", ())) and self._has(one, told)
         ]
         write_baseline(project, sorted((*kept, *new), key=_by_title))
@@ -383,16 +374,6 @@ class Reports:
 
 def _by_title(entry: Mapping[str, Any]) -> tuple[str, str]:
     return str(entry["title"]), str(entry["fingerprint"])
-
-
-def _finding(report: CouncilReport | AbortedReport, finding_id: str) -> FindingEntry:
-    wanted = finding_id.upper()
-    everything = [] if isinstance(report, AbortedReport) else list(report.everything())
-    found = [one for one in everything if wanted in (one.id.upper(), (one.was or "").upper())]
-    if not found:
-        known = ", ".join(one.id for one in everything) or "none"
-        raise NotFound(f"council {report.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
-    return found[0]
 
 
 def _digest(project: Path, name: str) -> str:

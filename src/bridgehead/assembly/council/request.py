@@ -154,19 +154,7 @@ def _output(entry: Any, number: int, name: str) -> Output:
     severity = entry.get("severity")
     if severity is not None and parse_severity(severity) is None:
         raise NoFindings(name, f"entry {number} has the severity {severity!r}")
-    draft = Intake(_ANY_TASK).draft(entry)
-    return Output(
-        id=numbered_id(PREFIX, number),
-        type=draft.type,
-        severity=draft.severity,
-        status=None,
-        title=draft.title,
-        description=draft.description,
-        evidence=draft.evidence,
-        action=draft.action,
-        domain=_domain(entry),
-        agent=CALLER,
-    )
+    return Intake(_ANY_TASK).draft(entry).output(numbered_id(PREFIX, number), domain=_domain(entry), agent=CALLER)
 
 
 def _domain(entry: Mapping[str, Any]) -> str:

@@ -9,20 +9,9 @@ from bridgehead.errors import BridgeheadError, FileError, NotFound
 
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
-    from bridgehead.assembly.council.reports import StoredReport
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
 REQUIRE_COUNCIL = "rigs.require_council"
-
-
-class CouncilUnknown(NotFound):
-    """A result was to name a council this machine has no report of."""
-
-    def __init__(self, reference: str) -> None:
-        super().__init__(
-            f"no report of council {reference!r} on this machine",
-            hint="bridgehead council list --everywhere shows the ids",
-        )
 
 
 class CouncilReviews:
@@ -48,22 +37,18 @@ class CouncilReviews:
 
     def mark(self, reference: str) -> CouncilMark:
         """Return what a result says about the council whose id begins like this; without a verdict it raises."""
+        from bridgehead.assembly.council.reports import Reports
         from bridgehead.rigs.trust.council_mark import CouncilMark
 
         try:
-            stored = self._find(reference)
-            verdict, council_id = stored.gate_verdict()
-            return CouncilMark(council_id, verdict, stored.sha256)
-        except FileError as error:
-            raise CouncilUnknown(reference) from error
-
-    def _find(self, reference: str) -> StoredReport:
-        from bridgehead.assembly.council.reports import NoReport, Reports
-
-        try:
-            return Reports(self._assembly()).find(reference, everywhere=True)
-        except NoReport as error:
-            raise CouncilUnknown(reference) from error
+            stored = Reports(self._assembly()).find(reference, everywhere=True)
+        except (FileError, NotFound) as error:
+            raise NotFound(
+                f"no report of council {reference!r} on this machine",
+                hint="bridgehead council list --everywhere shows the ids",
+            ) from error
+        verdict, council_id = stored.gate_verdict()
+        return CouncilMark(council_id, verdict, stored.sha256)
 
     def _assembly(self) -> Assembly:
         from bridgehead.assembly.application import Assembly

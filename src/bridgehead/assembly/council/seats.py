@@ -26,7 +26,7 @@ from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.machine import Machine, Probe, ProbeFile
-from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected, SeatTransport
+from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected
 from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers
 from bridgehead.council.scope.git import Git, repository_at
 from bridgehead.council.scope.resolve import NoRepository
@@ -229,7 +229,7 @@ def local_seats(
         host_seat=council.request.options.host_seat,
         project=assembly.places.project,
         cache=assembly.places.cache,
-        transport=_transport(assembly, council),
+        transport=_transport(assembly.places.project, council),
         retired=retired_runtimes(refused),
         refused={name: last.skip_reason for name, last in refused.items() if name not in named},
     )
@@ -237,19 +237,13 @@ def local_seats(
 
 def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
     """Folders of the project that hold envelopes, where the council has a seat on another machine."""
-    if not _has_rigs(council):
-        return frozenset()
-    return RigTransport(project, council.review_id).threads()
+    transport = _transport(project, council)
+    return transport.threads() if transport else frozenset()
 
 
-def _has_rigs(council: StoredCouncil) -> bool:
-    return any(seat.startswith(RIG_MARK) for seat in council.seats)
-
-
-def _transport(assembly: Assembly, council: StoredCouncil) -> SeatTransport | None:
-    if not _has_rigs(council):
-        return None
-    return RigTransport(assembly.places.project, council.review_id)
+def _transport(project: Path, council: StoredCouncil) -> RigTransport | None:
+    asked = any(seat.startswith(RIG_MARK) for seat in council.seats)
+    return RigTransport(project, council.review_id) if asked else None
 
 
 def _worktree(git: Git, project: Path, review_id: str) -> Worktree:

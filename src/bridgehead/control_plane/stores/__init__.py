@@ -71,7 +71,7 @@ def _open_postgres(url: str, *, read_only: bool, clock: Clock | None, new_id: Ca
     try:
         import psycopg  # noqa: F401
     except ImportError as error:
-        raise DriverMissing("postgresql", "postgres") from error
+        raise DriverMissing("postgresql://") from error
     from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
 
     return PostgresStore(PostgresAddress.parse(url), read_only=read_only, clock=clock, new_id=new_id)

@@ -1,19 +1,31 @@
-"""What every store of the record does, and the one connection it holds. How stores fail is in `failures.py`."""
+"""What every store of the record does, each operation and statement once, and the one connection it holds.
+
+Stores differ in how they connect, lock and fail (sqlite.py, postgres.py, failures.py).
+"""
 
 from __future__ import annotations
 
 import os
 from _thread import RLock  # all of `threading` would cost every pause of a flow 1 ms
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
-from bridgehead.control_plane.questions import AmbiguousReference, ItemReference, UnknownItem, item_id
+from bridgehead.contract.record_words import Part
+from bridgehead.control_plane import questions
+from bridgehead.control_plane.questions import (
+    AmbiguousReference,
+    Change,
+    ItemReference,
+    UnknownItem,
+    item_id,
+    item_number,
+)
 from bridgehead.control_plane.records import (
     ANY_EVENT,
     ANY_RUN,
@@ -23,14 +35,41 @@ from bridgehead.control_plane.records import (
     QuestionKey,
     Run,
     RunFilter,
+    moment_text,
+    plain_text,
+    pruned_event,
+    supersedes,
 )
+from bridgehead.control_plane.stores import retention, rows
+from bridgehead.control_plane.stores.failures import RecordTooNew
+from bridgehead.control_plane.stores.migrations import LATEST, SUMMED, Dialect, Row, Transaction, migrate, next_version
 from bridgehead.errors import NotFound, UserError
+from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 if TYPE_CHECKING:
     import threading
 
 MAX_PAGE: Final = 10_000
 FOLLOW_PAGE: Final = 500
+EVENT_COLUMNS: Final = "seq, id, kind, part, at, project, run_id, data"
+RUN_COLUMNS: Final = "id, part, kind, title, state, started_at, updated_at, project, ended_at, data"
+ITEM_COLUMNS: Final = "number, state, question, opened_at, answer"
+ITEM_VALUES: Final = "part, project, key, kind, state, run_id, question, opened_at, answer"
+EVENT_BY_ID: Final = f"SELECT {EVENT_COLUMNS} FROM events WHERE id = ?"
+LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM events"
+RUN_BY_ID: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
+RUNS_LIKE: Final = (
+    "SELECT id FROM runs WHERE length(id) >= ? AND (substr(id, 1, ?) = ? OR substr(id, length(id) - ? + 1) = ?)"
+    " ORDER BY started_at DESC, id DESC LIMIT ?"
+)
+STARTED_BEFORE: Final = "(started_at, id) < (SELECT started_at, id FROM runs WHERE id = ?)"
+ITEM_BY_NUMBER: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE number = ?"
+ITEM_BY_KEY: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE part = ? AND project = ? AND key = ?"
+NUMBERS_ENDING: Final = "SELECT number FROM pending WHERE number % ? = ? ORDER BY number DESC LIMIT ?"
+Page = tuple[str, list[Any]]
+SHOWN_MATCHES = 10
+_LARGEST = 2**63 - 1
+T = TypeVar("T")
 Connection = TypeVar("Connection")
 _slots: WeakSet[ConnectionSlot[Any]] = WeakSet()
 _held: list[ConnectionSlot[Any]] = []
@@ -45,6 +84,41 @@ class Watch(Protocol):
         ...
 
 
+class Writing:
+    """The statements that write a row of `rows.py`; from version 3 on its sum is the last value."""
+
+    def __init__(self, version: int) -> None:
+        self.summed = version >= SUMMED
+        run_columns = self._columns(RUN_COLUMNS)
+        replaced = ", ".join(f"{name} = excluded.{name}" for name in run_columns.split(", ")[1:])
+        event = self._insert("events", EVENT_COLUMNS.removeprefix("seq, "))
+        self.insert_event = f"{event} ON CONFLICT (id) DO NOTHING RETURNING seq"
+        self.save_run = f"{self._insert('runs', RUN_COLUMNS)} ON CONFLICT (id) DO UPDATE SET {replaced}"
+        self.insert_item = f"{self._insert('pending', ITEM_VALUES)} RETURNING number"
+        changed = self._columns(ITEM_VALUES).replace(",", " = ?,")
+        self.update_item = f"UPDATE pending SET {changed} = ? WHERE number = ?"
+
+    def _columns(self, named: str) -> str:
+        return f"{named}, sum" if self.summed else named
+
+    def _insert(self, table: str, named: str) -> str:
+        columns = self._columns(named)
+        return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in columns.split())})"
+
+    def values(self, row: Row) -> Row:
+        return (*row, rows.row_sum(row)) if self.summed else row
+
+    def append(self, transaction: Transaction, encoded: Sequence[Row]) -> list[RecordedEvent]:
+        recorded = []
+        written = transaction.each(self.insert_event, [self.values(row) for row in encoded])
+        for row, inserted in zip(encoded, written, strict=True):
+            if inserted:
+                recorded.append(rows.recorded_event((inserted[0][0], *row)))
+            else:
+                recorded.append(rows.recorded_event(transaction.rows(EVENT_BY_ID, [row[0]])[0]))
+        return recorded
+
+
 class Store(ABC):
     """The record. Durable when a method returns, usable from several threads and processes at once.
 
@@ -52,16 +126,68 @@ class Store(ABC):
     so rows that arrive meanwhile neither repeat nor hide others.
     """
 
-    where: str
-    read_only: bool
+    dialect: ClassVar[Dialect]
+
+    def __init__(
+        self,
+        where: str,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
+        up_to: int = LATEST,
+    ) -> None:
+        self.where = where
+        self.read_only = read_only
+        self._clock = clock or SystemClock()
+        self._new_id = new_id or (lambda: os.urandom(16).hex())
+        # Below LATEST only to make records of earlier versions, on which migrations are tried.
+        self._up_to = up_to
+        self._writing = Writing(up_to)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the record; closing twice is fine."""
+
+    @abstractmethod
+    def _read(self, work: Callable[[Transaction], T]) -> T:
+        """Do `work` on the record as it is."""
+
+    @abstractmethod
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        """Do `work` in one write transaction, alone among all writers; durable when it returns."""
+
+    @abstractmethod
+    def _version(self, transaction: Transaction) -> int:
+        """How many migrations the record has seen."""
+
+    @abstractmethod
+    def _note_version(self, transaction: Transaction, version: int) -> None:
+        """Write down that the record has now seen so many."""
+
+    @abstractmethod
+    def _watch(self) -> AbstractContextManager[Watch]: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _refuse_newer(self, version: int) -> None:
+        """Keep our hands off what a newer program has made, also while we had the record open."""
+        if version > LATEST:
+            raise RecordTooNew(self.where, version, LATEST)
 
     # Events
 
-    @abstractmethod
     def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
         """Record all of `events` or none; one whose id is known already is returned as it was first recorded."""
+        encoded = [rows.event_row(event) for event in events]
+        return self._write(lambda transaction: self._writing.append(transaction, encoded)) if encoded else []
 
-    @abstractmethod
     def events(
         self,
         where: EventFilter = ANY_EVENT,
@@ -72,10 +198,17 @@ class Store(ABC):
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
         """The events with `after < seq < before`, at most `limit`."""
+        bounds = [("seq > ?", min(max(after, 0), _LARGEST))]
+        if before is not None:
+            bounds.append(("seq < ?", min(max(before, 0), _LARGEST)))
+        order = "seq DESC" if newest_first else "seq"
+        page = listing(EVENT_COLUMNS, "events", where.allowed(), bounds, order, checked_limit(limit))
+        return self._page(page, rows.recorded_event)
 
-    @abstractmethod
     def last_seq(self) -> int:
         """The seq of the newest event, 0 when there is none."""
+        found = self._read(lambda transaction: transaction.rows(LAST_SEQ))
+        return int(found[0][0]) if found else 0
 
     def follow(
         self, after: int = 0, *, stop: threading.Event, where: EventFilter = ANY_EVENT, poll_seconds: float = 0.25
@@ -96,20 +229,36 @@ class Store(ABC):
 
     # Runs
 
-    @abstractmethod
     def save_run(self, run: Run, *, events: Sequence[Event] = ()) -> Run:
         """Keep `run` unless the record knows a later state of it; `events` are appended in the same transaction.
 
         Returns the run as it is kept (see `records.supersedes`).
         """
+        encoded, encoded_events = rows.run_row(run), [rows.event_row(event) for event in events]
 
-    @abstractmethod
+        def save(transaction: Transaction) -> Run:
+            self._writing.append(transaction, encoded_events)
+            known = _run(transaction, run.id)
+            if known is not None and not supersedes(run, known):
+                return known
+            transaction.rows(self._writing.save_run, self._writing.values(encoded))
+            return rows.run_of(encoded)
+
+        return self._write(save)
+
     def run(self, run_id: str) -> Run | None:
         """The run with this id."""
+        plain_text(run_id, "the run asked for")
+        return self._read(lambda transaction: _run(transaction, run_id))
 
-    @abstractmethod
     def runs(self, where: RunFilter = ANY_RUN, *, limit: int = 100, before: str | None = None) -> list[Run]:
         """The latest started first; `before` is the id of the last run of the page before."""
+        if before is not None and self.run(before) is None:
+            raise NotFound(f"no run {before!r} in the record {self.where}")
+        bounds = [] if before is None else [(STARTED_BEFORE, before)]
+        order, columns = "started_at DESC, id DESC", RUN_COLUMNS
+        page = listing(columns, "runs", where.allowed(), bounds, order, checked_limit(limit))
+        return self._page(page, rows.run_of)
 
     def find_run(self, reference: str) -> Run:
         """The run with this id, or the only one whose id begins or ends with it."""
@@ -123,27 +272,32 @@ class Store(ABC):
 
     # What waits for someone
 
-    @abstractmethod
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
         """Ask; `at` is now unless given. A known key is the same question again (see `questions.ask_again`)."""
+        asked, asked_at = rows.checked_question(question), at or iso_ms(self._clock.now())
+        return self._write(lambda transaction: self._open(transaction, asked, asked_at))
 
-    @abstractmethod
     def pending(
         self, where: PendingFilter = OPEN_ITEMS, *, limit: int = 100, before: str | None = None
     ) -> list[PendingItem]:
         """The latest asked first; `before` is the id of the last item of the page before."""
+        bounds = [] if before is None else [("number < ?", item_number(before))]
+        order, columns = "number DESC", ITEM_COLUMNS
+        page = listing(columns, "pending", where.allowed(), bounds, order, checked_limit(limit))
+        return self._page(page, rows.item_of)
 
-    @abstractmethod
     def pending_item(self, which: str | QuestionKey) -> PendingItem:
         """The item with this full id, or with this key."""
+        return self._read(lambda transaction: _item(transaction, which))
 
-    @abstractmethod
     def answer_pending(self, full_id: str, answer: Answer) -> PendingItem:
         """Take the one answer; exactly one of several that race is taken."""
+        given = rows.checked_answer(answer, full_id)
+        return self._change(full_id, lambda item, at: questions.answer(item, given, at))
 
-    @abstractmethod
     def withdraw_pending(self, which: str | QuestionKey, *, reason: str) -> PendingItem:
         """Close a question unanswered. What is closed already is returned as it is: look at its state."""
+        return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
     def find_pending(self, reference: str) -> PendingItem:
         """The item a person means by `q-12`, `12`, or by the last digits that only one item has."""
@@ -157,9 +311,8 @@ class Store(ABC):
             raise AmbiguousReference(reference, [item_id(number) for number in numbers])
         return self.pending_item(item_id(numbers[0]))
 
-    # Life
+    # Retention
 
-    @abstractmethod
     def prune(self, before: str, *, dry_run: bool = False) -> dict[str, int]:
         """Delete what ended before this moment; how many rows of each table, also of those a `dry_run` leaves.
 
@@ -167,32 +320,133 @@ class Store(ABC):
         latest of their project; open items; the events of both; the last event of each rig's clone, by which
         `pending` finds the clone. Killed in between, the record is whole and the next call goes on.
         """
+        now = iso_ms(self._clock.now())
+        before = min(moment_text(before, "the moment to prune before"), now)
+        counted = {table: self._prune(table, before, count_only=True) for table in retention.PRUNED}
+        if dry_run or not any(counted.values()):
+            return counted
+        self.append([pruned_event(self._new_id(), now, before, counted)])
+        return {table: self._prune(table, before) for table in retention.PRUNED}
+
+    def _prune(self, table: str, before: str, *, count_only: bool = False) -> int:
+        count, delete, asked = retention.statements(table, self.dialect)
+        values, deleted = [before] * asked, 0
+        if count_only:
+            return sum(found for (found,) in self._read(lambda transaction: transaction.rows(count, values)))
+        while count_now := len(self._write(lambda transaction: transaction.rows(delete, values))):
+            deleted += count_now
+        return deleted
 
     def compact(self) -> None:  # noqa: B027  most stores have nothing to do
         """Give back the space of what was deleted, where the database does not do so by itself."""
 
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the record; closing twice is fine."""
+    # Statements
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @abstractmethod
-    def _watch(self) -> AbstractContextManager[Watch]: ...
-
-    @abstractmethod
     def _runs_like(self, reference: str) -> list[str]:
         """Ids of runs that begin or end with `reference`, the latest first, enough of them to show."""
+        length = len(reference)
+        values = [length, length, reference, length, reference, SHOWN_MATCHES]
+        found = self._read(lambda transaction: transaction.rows(RUNS_LIKE, values))
+        return [run_id for (run_id,) in found] if reference else []
 
-    @abstractmethod
     def _numbers_ending(self, reference: ItemReference) -> list[int]:
         """Numbers of items that end in these digits, the latest first, enough of them to show."""
+        exact = self._read(lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number]))
+        if exact:
+            return [reference.number]
+        values = [10**reference.digits, reference.number, SHOWN_MATCHES]
+        found = self._read(lambda transaction: transaction.rows(NUMBERS_ENDING, values))
+        return [number for (number,) in found]
+
+    def _page(self, page: Page, decode: Callable[[Row], T]) -> list[T]:
+        statement, values = page
+        return self._read(lambda transaction: [decode(row) for row in transaction.rows(statement, values)])
+
+    def _open(self, transaction: Transaction, question: Question, at: str) -> PendingItem:
+        known = _find_key(transaction, QuestionKey.of(question))
+        if known is not None:
+            return self._carry_out(transaction, questions.ask_again(known, question, at), at)
+        unnumbered = questions.ask(questions.item_id(0), question, at).item
+        ((number,),) = transaction.rows(self._writing.insert_item, self._writing.values(rows.item_row(unnumbered)))
+        return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
+
+    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
+        def change(transaction: Transaction) -> PendingItem:
+            at = iso_ms(self._clock.now())
+            return self._carry_out(transaction, decide(_item(transaction, which), at), at)
+
+        return self._write(change)
+
+    def _carry_out(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
+        if change.event_kind is not None:
+            number = item_number(change.item.id)
+            values = self._writing.values(rows.item_row(change.item))
+            transaction.rows(self._writing.update_item, [*values, number])
+        return self._note(transaction, change, at)
+
+    def _note(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
+        event = change.event(self._new_id(), at)
+        if event is not None:
+            self._writing.append(transaction, [rows.event_row(event)])
+        return change.item
+
+    def _migrate_once(self, transaction: Transaction) -> bool:
+        """Take the record one transaction nearer to the version we work with; False when it is there."""
+        version = self._version(transaction)
+        if version >= self._up_to:
+            return False
+        reached = next_version(version, self._up_to)
+        migrate(transaction, self.dialect, start=version, end=reached)
+        self._note_version(transaction, reached)
+        migrated = rows.event_row(self._migration_event(version, reached))
+        Writing(reached).append(transaction, [migrated])
+        return True
+
+    def _migration_event(self, version: int, reached: int) -> Event:
+        return Event(
+            id=self._new_id(),
+            kind="record.migrated" if version else "record.created",
+            part=Part.RECORD,
+            at=iso_ms(self._clock.now()),
+            data={"from": version, "to": reached} if version else {"version": reached},
+        )
+
+
+def listing(
+    columns: str,
+    table: str,
+    allowed: Mapping[str, Sequence[str]],
+    bounds: Sequence[tuple[str, Any]],
+    order: str,
+    limit: int,
+) -> Page:
+    """A page of `table`: rows with the allowed values, within the bounds (a condition and its one value each)."""
+    conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in allowed.items()]
+    conditions += [condition for condition, _ in bounds]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    given = [value for values in allowed.values() for value in values] + [value for _, value in bounds]
+    return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [*given, limit]
+
+
+def _run(transaction: Transaction, run_id: str) -> Run | None:
+    found = transaction.rows(RUN_BY_ID, [run_id])
+    return rows.run_of(found[0]) if found else None
+
+
+def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
+    if isinstance(which, QuestionKey):
+        item = _find_key(transaction, which)
+    else:
+        found = transaction.rows(ITEM_BY_NUMBER, [item_number(which)])
+        item = rows.item_of(found[0]) if found else None
+    if item is None:
+        raise UnknownItem(which if isinstance(which, str) else which.key)
+    return item
+
+
+def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
+    found = transaction.rows(ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
+    return rows.item_of(found[0]) if found else None
 
 
 def checked_limit(limit: int) -> int:

@@ -9,115 +9,103 @@ None of them leaves anything half written. `where` is what people may see of the
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from bridgehead.errors import StoreError
 
 _ELSEWHERE = "or name another place with [store] url"
 
 
-class RecordUnplaceable(StoreError):
+class RecordError(StoreError):
+    """`says` is the sentence, with a place for `where` and for each further fact; `advice` what to do."""
+
+    says: ClassVar[str]
+    advice: ClassVar[str | None] = None
+
+    def __init__(self, where: str, *facts: object) -> None:
+        super().__init__(self.says.format(where, *facts), hint=self.advice)
+
+
+class RecordUnplaceable(RecordError):
     """There is no place for the record: a directory is missing, or is none, or may not be used."""
 
-    def __init__(self, where: str, why: str) -> None:
-        super().__init__(f"the record {where} cannot be opened: {why}", hint=f"mend the path, {_ELSEWHERE}")
+    says = "the record {} cannot be opened: {}"
+    advice = f"mend the path, {_ELSEWHERE}"
 
 
-class RecordLocked(StoreError):
+class RecordLocked(RecordError):
     """Another process has been writing for longer than we were ready to wait."""
 
-    def __init__(self, where: str, waited_seconds: float) -> None:
-        super().__init__(
-            f"the record {where} is locked by another process; gave up after {waited_seconds:g} s, nothing was written",
-            hint="wait for the other command to end and repeat this one",
-        )
+    says = "the record {} is locked by another process; gave up after {:g} s, nothing was written"
+    advice = "wait for the other command to end and repeat this one"
 
 
-class RecordReadOnly(StoreError):
+class RecordReadOnly(RecordError):
     """Writing was asked of a record that can only be read."""
 
-    def __init__(self, where: str, why: str) -> None:
-        super().__init__(
-            f"the record {where} is read-only ({why}); nothing was written", hint=f"allow writing to it, {_ELSEWHERE}"
-        )
+    says = "the record {} is read-only ({}); nothing was written"
+    advice = f"allow writing to it, {_ELSEWHERE}"
 
 
-class RecordFull(StoreError):
+class RecordFull(RecordError):
     """No space left where the record is."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            f"no space is left for the record {where}; nothing was written",
-            hint="free some space and repeat the command; what was recorded before is intact",
-        )
+    says = "no space is left for the record {}; nothing was written"
+    advice = "free some space and repeat the command; what was recorded before is intact"
 
 
-class RecordTooNew(StoreError):
+class RecordTooNew(RecordError):
     """A newer bridgehead has written this record."""
 
-    def __init__(self, where: str, found: int, known: int) -> None:
-        super().__init__(
-            f"the record {where} has version {found}, this program knows versions up to {known}; it was left alone",
-            hint=f"use the newer bridgehead that wrote it, {_ELSEWHERE}",
-        )
+    says = "the record {} has version {}, this program knows versions up to {}; it was left alone"
+    advice = f"use the newer bridgehead that wrote it, {_ELSEWHERE}"
 
 
-class NotARecord(StoreError):
+class NotARecord(RecordError):
     """Something else is where the record should be."""
 
-    def __init__(self, where: str, what: str) -> None:
-        super().__init__(
-            f"{where} is not a bridgehead record: {what}; it was left alone", hint=f"move it away, {_ELSEWHERE}"
-        )
+    says = "{} is not a bridgehead record: {}; it was left alone"
+    advice = f"move it away, {_ELSEWHERE}"
 
 
-class RecordDamaged(StoreError):
+class RecordDamaged(RecordError):
     """The record is ours, but is not as it was written. Nothing is appended to it."""
 
-    def __init__(self, where: str, detail: str) -> None:
-        super().__init__(
-            f"the record {where} is damaged ({detail}); it was left alone",
-            hint="save what can be read with `bridgehead record export --output FILE`; then move it and the files "
-            "beside it away, and put a copy made by `bridgehead record backup` in its place",
-        )
+    says = "the record {} is damaged ({}); it was left alone"
+    advice = (
+        "save what can be read with `bridgehead record export --output FILE`; then move it and the files "
+        "beside it away, and put a copy made by `bridgehead record backup` in its place"
+    )
 
 
-class RecordClosed(StoreError):
+class RecordClosed(RecordError):
     """The store was closed before."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(f"the record {where} was closed and cannot be used any more")
+    says = "the record {} was closed and cannot be used any more"
 
 
-class RecordFailed(StoreError):
+class RecordFailed(RecordError):
     """The database refused for a reason that has no class of its own."""
 
-    def __init__(self, where: str, detail: str) -> None:
-        super().__init__(f"the record {where} could not be used: {detail}; nothing was written")
+    says = "the record {} could not be used: {}; nothing was written"
 
 
-class ServerUnreachable(StoreError):
+class ServerUnreachable(RecordError):
     """The database server does not answer, or stopped answering."""
 
-    def __init__(self, where: str, why: str) -> None:
-        super().__init__(
-            f"the record's server {where} cannot be reached: {why}",
-            hint=f"start the server or mend the address, {_ELSEWHERE}",
-        )
+    says = "the record's server {} cannot be reached: {}"
+    advice = f"start the server or mend the address, {_ELSEWHERE}"
 
 
-class ServerRefused(StoreError):
+class ServerRefused(RecordError):
     """The database server answers, but not to us."""
 
-    def __init__(self, where: str, why: str) -> None:
-        super().__init__(
-            f"the record's server {where} refused: {why}",
-            hint="check user, password, database and grants in [store] url",
-        )
+    says = "the record's server {} refused: {}"
+    advice = "check user, password, database and grants in [store] url"
 
 
-class DriverMissing(StoreError):
+class DriverMissing(RecordError):
     """The store needs a package that is not installed."""
 
-    def __init__(self, scheme: str, extra: str) -> None:
-        super().__init__(
-            f"a record at {scheme}:// needs a driver that is not installed", hint=f"pip install 'bridgehead[{extra}]'"
-        )
+    says = "a record at {} needs a driver that is not installed"
+    advice = "pip install 'bridgehead[postgres]'"

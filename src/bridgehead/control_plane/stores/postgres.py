@@ -14,7 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from bridgehead.control_plane.stores.base import ConnectionSlot, Watch
+from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
     RecordClosed,
@@ -28,7 +28,6 @@ from bridgehead.control_plane.stores.failures import (
 )
 from bridgehead.control_plane.stores.migrations import LATEST, POSTGRES, NoRows, Row, Transaction
 from bridgehead.control_plane.stores.rows import UnreadableRow
-from bridgehead.control_plane.stores.sql import SqlStore
 from bridgehead.errors import ConfigError, StoreError
 from bridgehead.host.clock import Clock, iso_ms
 
@@ -111,7 +110,7 @@ def _shown(parameters: dict[str, str]) -> str:
     return f"postgresql://{user}{parameters.get('host', 'localhost')}{port}/{parameters.get('dbname', '')}"
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """A store over one schema of a Postgres database; a reader of a schema without tables sees an empty record."""
 
     dialect = POSTGRES

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from bridgehead.control_plane.stores.base import ConnectionSlot, Watch
+from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
     RecordClosed,
@@ -25,7 +25,6 @@ from bridgehead.control_plane.stores.failures import (
 )
 from bridgehead.control_plane.stores.migrations import LATEST, SQLITE, NoRows, Row, Transaction
 from bridgehead.control_plane.stores.rows import UnreadableRow
-from bridgehead.control_plane.stores.sql import SqlStore
 from bridgehead.errors import FileError, StoreError
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_private_dir
@@ -43,7 +42,7 @@ LOG_LOOKS: Final = 10
 T = TypeVar("T")
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """A store over one file; a reader of a file that does not exist (yet) sees an empty record."""
 
     dialect = SQLITE

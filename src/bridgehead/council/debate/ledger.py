@@ -219,7 +219,17 @@ class Ledger:
 
     def _add(self, draft: Draft, owner: Owner, agent: str, round_number: int, model: str | None) -> Entry:
         self._count += 1
-        output = _output(draft, numbered_id(self._prefix, self._count), owner.domain, agent, round_number)
+        output = draft.output(
+            numbered_id(self._prefix, self._count),
+            domain=owner.domain,
+            agent=agent,
+            origin_round=round_number,
+            severity_original=draft.severity_original or UNSET,
+            severity_inferred=draft.severity_inferred or UNSET,
+            requirement_id=draft.requirement_id or UNSET,
+            met=draft.met if draft.met is not None and draft.requirement_id else UNSET,
+            proposal=draft.proposal if draft.proposal is not None else UNSET,
+        )
         entry = Entry(output, owner, FindingState(round_number), self.check(draft.evidence), model=model)
         self._entries[output.id] = entry
         self._log(
@@ -350,28 +360,3 @@ def speaks_of(entry: Entry, requirement_id: str) -> bool:
     # Whole ids only: R-1 is not spoken of where is.
     whole = rf"(?<!\w)(?<!\w[.-]){re.escape(requirement_id)}(?![.-]?\w)"
     return re.search(whole, f"{output.title}\n{output.description}\n{output.evidence or ''}") is not None
-
-
-def _output(draft: Draft, output_id: str, domain: str, agent: str, round_number: int) -> Output:
-    return Output(
-        id=output_id,
-        type=draft.type,
-        severity=draft.severity,
-        status=None,
-        title=draft.title,
-        description=draft.description,
-        evidence=draft.evidence,
-        action=draft.action,
-        domain=domain,
-        agent=agent,
-        origin_round=round_number,
-        severity_original=draft.severity_original or UNSET,
-        severity_inferred=draft.severity_inferred or UNSET,
-        requirement_id=draft.requirement_id or UNSET,
-        met=_met(draft),
-        proposal=draft.proposal if draft.proposal is not None else UNSET,
-    )
-
-
-def _met(draft: Draft) -> Any:
-    return draft.met if draft.met is not None and draft.requirement_id else UNSET

@@ -49,6 +49,12 @@ class Draft:
     proposal: dict[str, Any] | None = None
     """What a proposal says about itself (council §15)."""
 
+    def output(self, output_id: str, *, domain: str, agent: str, **more: Any) -> Output:
+        """The draft under an id, of somebody; `more` are further fields of the output."""
+        names = ("type", "severity", "title", "description", "evidence", "action")
+        own = {name: getattr(self, name) for name in names}
+        return Output(**{"id": output_id, "status": None, "domain": domain, "agent": agent, **own, **more})
+
 
 class Intake:
     """Reads entries for one task."""

@@ -49,7 +49,7 @@ class Opened:
 def open_envelope(printed: str) -> Opened:
     """The model's text; `error` is set when the program says that the call failed."""
     plain = _TERMINAL_CODES.sub("", printed)
-    document = _object(plain)
+    document = object_from(plain)
     opened = _open_document(document) if document is not None else None
     return opened or _open_events(plain) or Opened(plain)
 
@@ -85,7 +85,7 @@ def _open_events(printed: str) -> Opened | None:
     """The JSON lines of codex and opencode; other lines between them are noise."""
     # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
     lines = printed.split("\n")[:_MOST_EVENT_LINES]
-    events = [event for event in map(_object, lines) if event is not None and isinstance(event.get("type"), str)]
+    events = [event for event in map(object_from, lines) if event is not None and isinstance(event.get("type"), str)]
     # A top-level `error` of codex is a retry notice; only `turn.failed` is its last word.
     failure = next((_error_text(event.get("error")) for event in events if event["type"] == "turn.failed"), None)
     messages = [event["item"].get("text") for event in events if _is_message(event)]
@@ -119,7 +119,8 @@ def _error_text(error: object) -> str | None:
     return str(error)[:500]
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def object_from(text: str) -> dict[str, Any] | None:
+    """The JSON object that `text` is, or None."""
     stripped = text.strip().removeprefix("\ufeff")
     if not stripped.startswith("{"):
         return None

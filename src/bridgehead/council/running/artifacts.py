@@ -17,7 +17,7 @@ from msgspec import to_builtins
 from bridgehead.contract.report import Artifacts, BridgeReport
 from bridgehead.council.calls import CallFailed, Result, SeatEvent
 from bridgehead.council.council import COUNCIL_LOG
-from bridgehead.council.interfaces import NoObserver, Observer
+from bridgehead.council.interfaces import Observer
 from bridgehead.council.reporting.render.markdown import render_seat
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 from bridgehead.host.directories import make_dir
@@ -209,7 +209,7 @@ class RunLog:
         self, outputs: OutputFolder | None = None, observer: Observer | None = None, clock: Clock | None = None
     ) -> None:
         self._outputs = outputs
-        self._observer = observer or NoObserver()
+        self._observer = observer
         self._clock = clock or SystemClock()
         self._held: dict[str, tuple[SeatEvent, ...]] = {}
 
@@ -220,7 +220,8 @@ class RunLog:
             line = {"event": event.event, "ts": iso_ms(self._clock.now()), **to_builtins(event.fields)}
         else:
             line = self._outputs.write_event(event)
-        self._observer.happened(event.seat, line)
+        if self._observer is not None:
+            self._observer.happened(event.seat, line)
         if event.event == BRIDGE_START:
             for held in self._held.pop(event.seat, ()):
                 self.write(held)
@@ -264,7 +265,7 @@ class RunLog:
 
     def told(self, result: Result) -> None:
         """A runtime answered or refused; the last refusal is remembered until it answers again (council §19)."""
-        if isinstance(result, CallFailed):
+        if self._observer is not None and isinstance(result, CallFailed):
             self._observer.refused(result.key.seat, result)
-        else:
+        elif self._observer is not None:
             self._observer.accepted(result.key.seat)

@@ -7,7 +7,8 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from bridgehead.council.request.settings import is_acp
-from bridgehead.council.runtimes.base import ENTRY_POINT_GROUP, Runtime, UnknownRuntime, registered
+from bridgehead.council.runtimes.base import ENTRY_POINT_GROUP, Runtime, registered
+from bridgehead.errors import NotFound
 
 # Wire name and module; the order is that of dispatch and of `bridgehead runtimes`.
 BUILT_IN: Final = {
@@ -35,7 +36,11 @@ def find_runtime(runtime: str, *, outside: bool = True) -> type[Runtime]:
         load_plug_ins()
     found = None if runtime in _BY_MARK else registered().get(runtime)
     if found is None:
-        raise UnknownRuntime(runtime, runtime_names(outside=outside))
+        known = ", ".join(runtime_names(outside=outside))
+        raise NotFound(
+            f"there is no runtime called {runtime!r}",
+            hint=f"known: {known}, rig:<id>; `bridgehead runtimes` shows who could sit",
+        )
     return found
 
 

@@ -20,7 +20,6 @@ from bridgehead.council.calls import Call
 from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.runtimes.exchange import CallOutcome, Received, Request, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.errors import NotFound
 
 ENTRY_POINT_GROUP: Final = "bridgehead.runtimes"
 NO_CONNECTION: Final = "no_connection"
@@ -142,7 +141,17 @@ class Connection(ABC):
         return None
 
 
-class InProcess(Connection):
+class _HandedOver(Connection):
+    """Prompts are handed over, nothing is sent (running/call_runner.py and conductor.py know how)."""
+
+    def ask(self, ask: RuntimeRequest) -> Request:
+        raise TypeError(f"{self.runtime_name} is handed its prompts, it is sent nothing")
+
+    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
+        raise TypeError(f"{self.runtime_name} is handed its prompts, it receives nothing")
+
+
+class InProcess(_HandedOver):
     """A runtime that answers in this process: scripts, recordings, simulations."""
 
     def latency_seconds(self, call: Call) -> float:
@@ -153,24 +162,12 @@ class InProcess(Connection):
     def answer(self, call: Call) -> CallOutcome:
         """What comes of this call."""
 
-    def ask(self, ask: RuntimeRequest) -> Request:
-        raise TypeError(f"{self.runtime_name} answers calls, it sends nothing")
 
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
-        raise TypeError(f"{self.runtime_name} answers calls, it receives nothing")
-
-
-class _Spoken(Connection):
-    """The seat of the agent that runs us: prompts are handed over, not sent (running/conductor.py knows how)."""
+class _Spoken(_HandedOver):
+    """The seat of the agent that runs us."""
 
     kind = "native-dispatch"
     exchange_mode = "coordinator-mediated"
-
-    def ask(self, ask: RuntimeRequest) -> Request:
-        raise TypeError("a native seat is handed its prompts by dispatch")
-
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
-        raise TypeError("a native seat is handed its prompts by dispatch")
 
 
 class NativeDispatch(_Spoken):
@@ -263,16 +260,6 @@ def runtime(name: str) -> Callable[[RuntimeT], RuntimeT]:
         return adapter
 
     return register
-
-
-class UnknownRuntime(NotFound):
-    """A runtime name that nobody answers to."""
-
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(
-            f"there is no runtime called {name!r}",
-            hint=f"known: {', '.join(known)}, rig:<id>; `bridgehead runtimes` shows who could sit",
-        )
 
 
 def registered() -> dict[str, type[Runtime]]:

@@ -37,7 +37,9 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeAnswer,
     RuntimeRefusal,
     RuntimeRequest,
+    cost_at,
     count_at,
+    last_of,
     listed_ids,
     mapping_at,
     objects_in,
@@ -63,7 +65,7 @@ LOGIN_HINT: Final = "run `claude` once and log in with /login, or set ANTHROPIC_
 
 def read_claude(result: CommandResult) -> CallOutcome:
     """The outcome of `claude -p --output-format json|stream-json`."""
-    record = _final_record(result.text())
+    record = last_of(list(objects_in(result.text())), "result")
     if record is None:
         return refused_without_record("claude", result, STARTUP_ERRORS)
     text = text_at(record, "result")
@@ -82,11 +84,6 @@ def logged_in(result: CommandResult) -> bool:
     return result.exit_code == 0
 
 
-def _final_record(printed: str) -> dict[str, Any] | None:
-    records = [record for record in objects_in(printed) if record.get("type") == "result"]
-    return records[-1] if records else None
-
-
 def _model_usage(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     used = mapping_at(record, "modelUsage")
     return {model: counts for model, counts in used.items() if isinstance(counts, dict)}
@@ -101,11 +98,10 @@ def _model(record: Mapping[str, Any]) -> str | None:
 def _usage(record: Mapping[str, Any]) -> CallUsage:
     # `usage` is all zero after a cut stream, `modelUsage` is right (runtimes §3).
     counts = list(_model_usage(record).values())
-    cost = record.get("total_cost_usd")
     return CallUsage(
         tokens_in=sum(map(_tokens_in, counts)) if counts else None,
         tokens_out=sum(count_at(each, "outputTokens") for each in counts) if counts else None,
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost_usd=cost_at(record, "total_cost_usd"),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Self
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import choose_reasoning_level
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
@@ -44,8 +45,8 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeRefusal,
     RuntimeRequest,
     count_at,
+    last_of,
     mapping_at,
-    object_from,
     objects_in,
     text_at,
 )
@@ -79,14 +80,14 @@ _MULTI_AGENT: Final = re.compile(r"^multi_agent\s+.*\btrue\s*$", re.MULTILINE)
 def read_codex(result: CommandResult, *, earlier: CallUsage = NOTHING_REPORTED) -> CallOutcome:
     """The outcome of one turn; `earlier` is what the thread had used before, because codex counts per thread."""
     events = list(objects_in(result.text()))
-    failed = _last(events, "turn.failed")
+    failed = last_of(events, "turn.failed")
     if failed is not None:
         message = text_at(mapping_at(failed, "error"), "message") or "codex reported a failed turn"
         return RuntimeRefusal(classify(message), message, stderr_of(result))
-    completed = _last(events, "turn.completed")
+    completed = last_of(events, "turn.completed")
     if completed is None:
         return _unfinished(events, result)
-    started = _last(events, "thread.started") or {}
+    started = last_of(events, "thread.started") or {}
     usage = _usage(mapping_at(completed, "usage"), earlier)
     answered = RuntimeAnswer(_last_message(events), text_at(started, "thread_id") or None, None, usage)
     return succeeded("codex", result, answered)
@@ -94,7 +95,7 @@ def read_codex(result: CommandResult, *, earlier: CallUsage = NOTHING_REPORTED) 
 
 def thread_usage(result: CommandResult) -> CallUsage:
     """What the whole thread has used so far; to be subtracted from the next turn's numbers."""
-    completed = _last(list(objects_in(result.text())), "turn.completed") or {}
+    completed = last_of(list(objects_in(result.text())), "turn.completed") or {}
     return _usage(mapping_at(completed, "usage"), NOTHING_REPORTED)
 
 
@@ -119,10 +120,6 @@ def _unfinished(events: list[dict[str, Any]], result: CommandResult) -> RuntimeR
     if result.exit_code == EXIT_USAGE:
         return RuntimeRefusal(ErrorClass.BAD_USAGE, refused.message, refused.detail)
     return refused
-
-
-def _last(events: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
-    return next((event for event in reversed(events) if event.get("type") == kind), None)
 
 
 def _last_message(events: list[dict[str, Any]]) -> str:
@@ -280,14 +277,7 @@ def provider_key_variable(machine: Machine) -> str | None:
         config = tomllib.loads(machine.read_user_file(folder / "config.toml") or "")
     except (ValueError, RecursionError):
         return None
-    provider = _table(_table(config, "model_providers"), str(config.get("model_provider", "")))
-    variable = provider.get("env_key")
-    return variable if isinstance(variable, str) else None
-
-
-def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = config.get(name)
-    return found if isinstance(found, dict) else {}
+    return text_at(mapping_at(config, "model_providers", str(config.get("model_provider", ""))), "env_key") or None
 
 
 @runtime("codex")

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.replies.reply import object_from
 from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.host.command import Command, CommandResult
@@ -118,16 +118,9 @@ def objects_in(printed: str) -> Iterator[dict[str, Any]]:
             yield found
 
 
-def object_from(text: str) -> dict[str, Any] | None:
-    """The JSON object that `text` is, or None."""
-    stripped = text.strip().removeprefix("\ufeff")
-    if not stripped.startswith("{"):
-        return None
-    try:
-        found = json.loads(stripped, strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+def last_of(events: Sequence[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    """The last event of a type."""
+    return next((event for event in reversed(events) if event.get("type") == kind), None)
 
 
 def last_pretty_object(printed: str) -> dict[str, Any] | None:
@@ -148,6 +141,11 @@ def mapping_at(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 def text_at(value: Mapping[str, Any], name: str) -> str:
     found = value.get(name)
     return found if isinstance(found, str) else ""
+
+
+def cost_at(value: Mapping[str, Any], name: str) -> float | None:
+    found = value.get(name)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 def count_at(value: Mapping[str, Any], name: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Final, Self
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import MEDIUM
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
@@ -39,9 +39,9 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeRefusal,
     RuntimeRequest,
     count_at,
+    last_of,
     last_pretty_object,
     mapping_at,
-    object_from,
     objects_in,
     text_at,
 )
@@ -76,8 +76,7 @@ def read_gemini(result: CommandResult) -> CallOutcome:
     """The outcome of `gemini --output-format json|stream-json`."""
     printed = result.text()
     events = list(objects_in(printed))
-    final = next((event for event in reversed(events) if event.get("type") == "result"), None)
-    if final is not None:
+    if (final := last_of(events, "result")) is not None:
         return _read_stream(events, final, result)
     whole = object_from(printed) or {}
     # A stream that was cut leaves an error beside the words that came; they are used (runtimes §11).
@@ -194,7 +193,8 @@ class GeminiCli(CliConnection):
             return Missing(CLI_NOT_FOUND, "gemini refused this account for good the last time it was asked")
         located = super().locate(setup, machine)
         if isinstance(located, GeminiCli):
-            located._auth_type = _selected_type(_user_settings(machine))
+            chosen = mapping_at(_read_settings(machine, machine.home), "security", "auth")
+            located._auth_type = text_at(chosen, "selectedType") or None
         return located
 
     def barrier(self, machine: Machine) -> Barred | None:
@@ -275,38 +275,16 @@ def has_auth_method(machine: Machine) -> bool:
 
 
 def _agents_enabled(setup: SeatSetup, machine: Machine) -> bool:
-    for settings in (_project_settings(setup, machine), _user_settings(machine)):
-        enabled = _section(settings, "experimental").get("enableAgents")
+    for root in (setup.project, machine.home):
+        settings = {} if root is None else _read_settings(machine, root)
+        enabled = mapping_at(settings, "experimental").get("enableAgents")
         if isinstance(enabled, bool):
             return enabled
     return False
 
 
-def _selected_type(settings: Mapping[str, Any]) -> str | None:
-    auth = _section(_section(settings, "security"), "auth")
-    selected = auth.get("selectedType")
-    return selected if isinstance(selected, str) else None
-
-
-def _user_settings(machine: Machine) -> Mapping[str, Any]:
-    return _read_settings(machine, machine.home)
-
-
-def _project_settings(setup: SeatSetup, machine: Machine) -> Mapping[str, Any]:
-    return {} if setup.project is None else _read_settings(machine, setup.project)
-
-
-def _read_settings(machine: Machine, root: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(machine.read_user_file(root / ".gemini" / "settings.json") or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = settings.get(name)
-    return found if isinstance(found, dict) else {}
+def _read_settings(machine: Machine, root: Path) -> dict[str, Any]:
+    return object_from(machine.read_user_file(root / ".gemini" / "settings.json") or "") or {}
 
 
 @runtime("gemini")

@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,10 +46,6 @@ class Probe:
     problem: str = ""
 
 
-ProbeMemory = MutableMapping[str, Probe]
-"""Remembers probes; a dict for one process, a file for longer (probe_memory.py)."""
-
-
 class RunProgram(Protocol):
     def __call__(
         self, command: Command, *, timeout_seconds: float | None, idle_seconds: float | None
@@ -67,14 +64,14 @@ class Machine:
         *,
         run: RunProgram = process.run,
         get: HttpGet | None = None,
-        memory: ProbeMemory | None = None,
+        memory: dict[str, Probe] | None = None,
         probe_seconds: float = PROBE_SECONDS,
     ) -> None:
         self.environment = environment
         self._probe_seconds = probe_seconds
         self._run = run
         self._get = get or http_get
-        self._memory: ProbeMemory = {} if memory is None else memory
+        self._memory = {} if memory is None else memory
         self._bubblewraps: dict[str, bool] = {}
 
     @property
@@ -194,49 +191,20 @@ def _problem(result: CommandResult, limit_seconds: float) -> str:
             return f"no answer within {limit_seconds:g} s"
 
 
-class ProbeFile(MutableMapping[str, Probe]):
-    """Reads the file when first asked, writes it whenever a probe is added. Losing it only costs seconds."""
+class ProbeFile(dict[str, Probe]):
+    """Probes as a file keeps them, written whenever one is added. Losing it only costs seconds."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._path = path
-        self._probes: dict[str, Probe] | None = None
-
-    def __getitem__(self, key: str) -> Probe:
-        return self._loaded()[key]
+        with suppress(FileError, OSError, msgspec.DecodeError):
+            self.update(msgspec.json.decode(read_bounded(path, _MOST_BYTES), type=dict[str, Probe]))
 
     def __setitem__(self, key: str, probe: Probe) -> None:
-        probes = self._loaded()
-        probes.pop(key, None)
-        probes[key] = probe
-        while len(probes) > MOST_PROBES:
-            del probes[next(iter(probes))]
-        self._save(probes)
-
-    def __delitem__(self, key: str) -> None:
-        probes = self._loaded()
-        del probes[key]
-        self._save(probes)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._loaded())
-
-    def __len__(self) -> int:
-        return len(self._loaded())
-
-    def _loaded(self) -> dict[str, Probe]:
-        if self._probes is None:
-            self._probes = self._read()
-        return self._probes
-
-    def _read(self) -> dict[str, Probe]:
-        try:
-            return msgspec.json.decode(read_bounded(self._path, _MOST_BYTES), type=dict[str, Probe])
-        except (FileError, OSError, msgspec.DecodeError):
-            return {}
-
-    def _save(self, probes: dict[str, Probe]) -> None:
-        try:
+        self.pop(key, None)
+        super().__setitem__(key, probe)
+        while len(self) > MOST_PROBES:
+            del self[next(iter(self))]
+        with suppress(FileError, OSError):
             make_private_dir(self._path.parent)
-            write_atomic(self._path, msgspec.json.encode(probes), private=True)
-        except (FileError, OSError):
-            return
+            write_atomic(self._path, msgspec.json.encode(dict(self)), private=True)

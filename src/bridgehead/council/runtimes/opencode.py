@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.replies.reply import object_from
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -46,9 +47,9 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeAnswer,
     RuntimeRefusal,
     RuntimeRequest,
+    cost_at,
     count_at,
     mapping_at,
-    object_from,
     objects_in,
     read_http,
     text_at,
@@ -140,11 +141,10 @@ def listed_models(printed: str) -> list[str]:
 def usage_of(part: Mapping[str, Any]) -> CallUsage:
     """Tokens of one step or message; `output` excludes reasoning and `input` excludes cache reads."""
     tokens, cache = mapping_at(part, "tokens"), mapping_at(part, "tokens", "cache")
-    cost = part.get("cost")
     return CallUsage(
         tokens_in=count_at(tokens, "input") + count_at(cache, "read") + count_at(cache, "write"),
         tokens_out=count_at(tokens, "output") + count_at(tokens, "reasoning"),
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        cost_usd=cost_at(part, "cost"),
     )
 
 

@@ -160,15 +160,9 @@ def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bo
         optional["met"] = draft.met
     if not verified:
         optional["unverified"] = True
-    return Output(
-        id=numbered_id("R", number),
-        type=draft.type,
-        severity=draft.severity,
+    return draft.output(
+        numbered_id("R", number),
         status=known.get(status) if isinstance(status, str) else None,
-        title=draft.title,
-        description=draft.description,
-        evidence=draft.evidence,
-        action=draft.action,
         domain=_domain(entry.get("domain")) or CROSS_DOMAIN,
         agent=_claimed(entry.get("agent")) or "remote",
         **optional,

@@ -18,16 +18,7 @@ from bridgehead.council.calls import Seat, SeatEvent
 from bridgehead.council.debate.five_phase import ROUNDS
 from bridgehead.council.request.settings import MEDIUM, NOT_FOUND
 from bridgehead.council.runtimes import BUILT_IN
-from bridgehead.council.runtimes.base import (
-    Barred,
-    Connection,
-    Missing,
-    NativeDispatch,
-    NativeDispatcher,
-    Runtime,
-    SeatSetup,
-    Taken,
-)
+from bridgehead.council.runtimes.base import Barred, Connection, Missing, NativeDispatch, Runtime, SeatSetup, Taken
 from bridgehead.council.runtimes.machine import Machine
 
 STEPS_OF_A_ROUND: Final = 3
@@ -65,29 +56,18 @@ def host_bridge(executor: str) -> str | None:
     return _BRIDGE_OF_EXECUTOR.get(executor)
 
 
-def discovery_manifest(machine: Machine, native: NativeDispatcher | None, executor: str) -> dict[str, Any]:
+def discovery_manifest(machine: Machine, executor: str) -> dict[str, Any]:
     """The manifest that is kept with the run and written in the first event."""
     programs = {name: machine.which(name) for name in PROGRAMS}
     return {
         "executor_type": executor,
-        "native_dispatch": {
-            "available": native is not None,
-            "tool_name": None,
-            "session_continuity": False,
-            "messaging": native is not None and native.messaging,
-        },
+        "native_dispatch": {"available": False, "tool_name": None, "session_continuity": False, "messaging": False},
         "mcp_tools": {"available": False, "servers": [], "tools": []},
         "cli_tools": {
             name: {"available": path is not None, "path": path, "version": None} for name, path in programs.items()
         },
-        "recommended_dispatch": _recommended(native, programs),
+        "recommended_dispatch": "cli" if any(programs.values()) else "none",
     }
-
-
-def _recommended(native: NativeDispatcher | None, programs: Mapping[str, str | None]) -> str:
-    if native is not None:
-        return "native"
-    return "cli" if any(programs.values()) else "none"
 
 
 @dataclass(frozen=True, slots=True)

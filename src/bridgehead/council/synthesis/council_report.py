@@ -240,14 +240,13 @@ def assemble_report(
     apart = {entry.id for entry in standing if not touches(entry, inputs)}
     left = [entry for entry in standing if entry.id not in dismissed.dismissed and entry.id not in apart]
     gated = [entry for entry in standing if counts_for_gate(entry, plan, dismissed) and entry.id not in apart]
-    tasks = _Verdicts(plan, seats, findings)
     used = [seat for seat in seats if seat.report.bridge in attendance.available]
     unread = unread_files(used) if is_judged(plan.task.task_type, plan.task.mode) else ()
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
-        verdict=_unless_unread(tasks.of(left), unread),
-        gate_verdict=_unless_unread(tasks.of(gated), unread),
+        verdict=_unless_unread(_verdict(plan, seats, findings, left), unread),
+        gate_verdict=_unless_unread(_verdict(plan, seats, findings, gated), unread),
         untouched_findings=tuple(
             entry for entry in standing if entry.id in apart and entry.id not in dismissed.dismissed
         ),
@@ -338,26 +337,17 @@ def aborted(plan: CouncilPlan, attendance: Attendance, *, at: str) -> AbortedRep
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdicts:
-    plan: CouncilPlan
-    seats: Sequence[SeatReport]
-    findings: Sequence[CouncilFinding]
-
-    def of(self, entries: Sequence[FindingEntry]) -> Verdict | None:
-        """The verdict on those findings that the entries name."""
-        wanted = {entry.id for entry in entries}
-        findings = [finding for finding in self.findings if finding.id in wanted]
-        task = self.plan.task
-        if self.plan.is_debate and is_judged(task.task_type, task.mode):
-            outputs = [source.output for finding in findings for source in finding.sources]
-            return debate_verdict(outputs, self.plan.preset)
-        return council_verdict(
-            findings,
-            task_type=self.plan.task.task_type,
-            mode=self.plan.task.mode,
-            several_seats=several_seats(self.plan, self.seats),
-        )
+def _verdict(
+    plan: CouncilPlan, seats: Sequence[SeatReport], findings: Sequence[CouncilFinding], entries: Sequence[FindingEntry]
+) -> Verdict | None:
+    """The verdict on those findings that the entries name."""
+    wanted = {entry.id for entry in entries}
+    named = [finding for finding in findings if finding.id in wanted]
+    task = plan.task
+    if plan.is_debate and is_judged(task.task_type, task.mode):
+        return debate_verdict([source.output for finding in named for source in finding.sources], plan.preset)
+    several = several_seats(plan, seats)
+    return council_verdict(named, task_type=task.task_type, mode=task.mode, several_seats=several)
 
 
 def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:

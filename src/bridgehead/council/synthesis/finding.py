@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -135,7 +135,7 @@ class CouncilFinding:
     @property
     def not_found(self) -> str | None:
         """What code looked for in vain, when no citation of any member was there (council §25.1)."""
-        checks = [_check(source.output) for source in self.sources]
+        checks = [evidence_check(source.output) for source in self.sources]
         if not checks or any(check.get("outcome") != "failed" for check in checks):
             return None
         return str(checks[0].get("reason"))
@@ -219,10 +219,11 @@ def gap_requirements(findings: Iterable[CouncilFinding]) -> set[str]:
     }
 
 
-def _check(output: Output) -> dict[str, object]:
+def evidence_check(output: Output) -> dict[str, Any]:
+    """What the check of its evidence found; nothing where it was not checked."""
     return output.evidence_check if isinstance(output.evidence_check, dict) else {}
 
 
 def _passed_by_quote(output: Output) -> bool:
-    check = _check(output)
+    check = evidence_check(output)
     return check.get("outcome") == "passed" and check.get("strength") == "quote"

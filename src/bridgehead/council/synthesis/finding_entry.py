@@ -20,7 +20,7 @@ from bridgehead.council.reporting.report import (
     StatedPosition,
 )
 from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
-from bridgehead.council.synthesis.finding import COORDINATOR, YOU, CouncilFinding, as_output
+from bridgehead.council.synthesis.finding import COORDINATOR, YOU, CouncilFinding, as_output, evidence_check
 
 _ONE_STEP_DOWN: Final = {
     Confidence.HIGH: Confidence.MEDIUM,
@@ -77,10 +77,10 @@ def finding_entry(
         challenges=sum(map(_challenges, members)) + finding.da_challenged + _questions(record),
         record=record,
         unanswered=sum(one.step == "unanswered" for one in record),
-        cited=tuple(cited_lines(_check(best), tree)),
+        cited=tuple(cited_lines(evidence_check(best), tree)),
         fingerprint=fingerprint,
         fingerprints=fingerprints,
-        evidence_check=_check(best),
+        evidence_check=evidence_check(best),
         anchor=best.anchor if isinstance(best.anchor, dict) else None,
         identity="weak" if is_weak(fingerprint) else "strong",
         positions=tuple(StatedPosition(one.seat, one.severity, one.position) for one in finding.positions),
@@ -143,10 +143,6 @@ def _challenges(output: Output) -> int:
     return len(output.challenges) if isinstance(output.challenges, tuple) else 0
 
 
-def _check(output: Output) -> dict[str, Any]:
-    return output.evidence_check if isinstance(output.evidence_check, dict) else {}
-
-
 def _evidence_rank(output: Output) -> int:
-    check = _check(output)
+    check = evidence_check(output)
     return _RANK.get((str(check.get("outcome")), check.get("strength")), len(_RANK))

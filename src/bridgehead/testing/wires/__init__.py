@@ -6,9 +6,8 @@ from typing import Final
 
 from bridgehead.testing.wires.anthropic import AnthropicMessages
 from bridgehead.testing.wires.base import Wire
-from bridgehead.testing.wires.chat import ChatCompletions
 from bridgehead.testing.wires.gemini import GeminiContent
-from bridgehead.testing.wires.responses import OpenAIResponses
+from bridgehead.testing.wires.openai import ChatCompletions, OpenAIResponses
 
 WIRES: Final[tuple[Wire, ...]] = (AnthropicMessages(), OpenAIResponses(), ChatCompletions(), GeminiContent())
 

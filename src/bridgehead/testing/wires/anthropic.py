@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest, ToolKind
+from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest
 from bridgehead.testing.wires.base import Event, Wire, compact, objects, texts_of
 
 _MESSAGE_ID: Final = "msg_fake_1"
@@ -94,16 +94,8 @@ class AnthropicMessages(Wire):
     def _block(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
         if isinstance(answer, CallTool):
             name = self.pick_tool(answer, request.tools)
-            return {"type": "tool_use", "id": _TOOL_USE_ID, "name": name, "input": _arguments(answer)}
+            return {"type": "tool_use", "id": _TOOL_USE_ID, "name": name, "input": self.arguments(answer)}
         return {"type": "text", "text": answer.text}
-
-
-def _arguments(call: CallTool) -> dict[str, Any]:
-    if call.kind is ToolKind.NAMED:
-        return dict(call.arguments)
-    if call.kind is ToolKind.WRITE:
-        return {"file_path": call.path, "content": call.content}
-    return {"command": call.command, "description": "asked for by the model server"}
 
 
 def _block_in_pieces(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,6 +1,4 @@
-"""What every wire can do: read a question, say an answer streamed or whole, refuse, break off; refusals in
-OpenAI's shape.
-"""
+"""What every wire can do: read a question, say an answer streamed or whole, refuse, break off."""
 
 from __future__ import annotations
 
@@ -11,26 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from bridgehead.testing.exchange import Answer, CallTool, ErrorReply, Fault, ModelRequest, ToolKind
 
-_ERRORS: Final[dict[Fault, tuple[int, str, str, str | None]]] = {
-    Fault.UNAUTHORISED: (401, "invalid_request_error", "Incorrect API key provided.", "invalid_api_key"),
-    Fault.BAD_KEY: (401, "invalid_request_error", "Incorrect API key provided.", "invalid_api_key"),
-    Fault.UNKNOWN_MODEL: (
-        404,
-        "invalid_request_error",
-        "The model `{model}` does not exist or you do not have access to it.",
-        "model_not_found",
-    ),
-    Fault.TOO_LONG: (
-        400,
-        "invalid_request_error",
-        "Your input exceeds the context window of this model.",
-        "context_length_exceeded",
-    ),
-    Fault.RATE_LIMIT: (429, "requests", "Rate limit reached for requests", "rate_limit_exceeded"),
-    Fault.QUOTA: (429, "insufficient_quota", "You exceeded your current quota.", "insufficient_quota"),
-    Fault.SERVER_ERROR: (500, "server_error", "The server had an error", None),
-    Fault.OVERLOADED: (503, "server_error", "The server is overloaded", None),
-}
+_TEXTS: Final = ("text", "input_text")
 
 
 class Event(NamedTuple):
@@ -48,6 +27,8 @@ class Wire(ABC):
     """One vendor's request and answer shapes."""
 
     name: ClassVar[str]
+    path_argument: ClassVar[str] = "file_path"
+    """What a tool that writes a file calls the path."""
     write_tools: ClassVar[tuple[str, ...]]
     shell_tools: ClassVar[tuple[str, ...]]
     """Tool names in order of preference; the first one is called when none of them is offered."""
@@ -84,14 +65,22 @@ class Wire(ABC):
         names = set(offered)
         return next((name for name in wanted if name in names), wanted[0])
 
+    def arguments(self, call: CallTool) -> dict[str, Any]:
+        """What the picked tool is given."""
+        if call.kind is ToolKind.NAMED:
+            return dict(call.arguments)
+        if call.kind is ToolKind.WRITE:
+            return {self.path_argument: call.path, "content": call.content}
+        return {"command": call.command, "description": "asked for by the model server"}
 
-def texts_of(content: object, *, kinds: tuple[str, ...] = ("text", "input_text")) -> str:
+
+def texts_of(content: object) -> str:
     """The text of a message's content: a string, or a list of typed blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
         return ""
-    blocks = [block for block in content if isinstance(block, dict) and block.get("type", "text") in kinds]
+    blocks = [block for block in content if isinstance(block, dict) and block.get("type", "text") in _TEXTS]
     return "\n".join(str(block.get("text", "")) for block in blocks)
 
 
@@ -102,10 +91,3 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def openai_error(fault: Fault, model: str) -> ErrorReply:
-    """The refusal `fault` as OpenAI and its imitators write it."""
-    status, kind, message, code = _ERRORS[fault]
-    error = {"message": message.format(model=model), "type": kind, "param": None, "code": code}
-    return ErrorReply(status, {"error": error}, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {})

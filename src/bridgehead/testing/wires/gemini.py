@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest, ToolKind
+from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest
 from bridgehead.testing.wires.base import Event, Wire, compact, objects
 
 _ENDPOINT: Final = re.compile(r"/models/(?P<model>[^/:]+):(?P<verb>streamGenerateContent|generateContent)$")
@@ -90,15 +90,7 @@ class GeminiContent(Wire):
     def _part(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
         if not isinstance(answer, CallTool):
             return {"text": answer.text}
-        return {"functionCall": {"name": self.pick_tool(answer, request.tools), "args": _arguments(answer)}}
-
-
-def _arguments(call: CallTool) -> dict[str, Any]:
-    if call.kind is ToolKind.NAMED:
-        return dict(call.arguments)
-    if call.kind is ToolKind.WRITE:
-        return {"file_path": call.path, "content": call.content}
-    return {"command": call.command, "description": "asked for by the model server"}
+        return {"functionCall": {"name": self.pick_tool(answer, request.tools), "args": self.arguments(answer)}}
 
 
 def _text(content: Mapping[str, Any]) -> str:

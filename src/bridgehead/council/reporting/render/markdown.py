@@ -13,22 +13,7 @@ import msgspec
 
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Status, severity_rank
-from bridgehead.council.reporting.render.sentences import (
-    argument,
-    cited_code,
-    comparison_line,
-    domain_lines,
-    headline,
-    notes,
-    one_line,
-    ordered,
-    place_of,
-    said,
-    set_apart,
-    standing,
-    superseding,
-    visible,
-)
+from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
@@ -49,7 +34,7 @@ def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: s
 def escaped(text: str) -> str:
     """Foreign text as plain Markdown text on one line: no links, no HTML, no emphasis."""
     # Entities rather than backslashes for angle brackets: every renderer agrees on those.
-    without_html = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    without_html = sentences.one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", without_html)
 
 
@@ -57,38 +42,38 @@ def fenced(text: str, language: str = "") -> str:
     """Foreign text in a code fence it cannot close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{visible(text)}\n{fence}"
+    return f"{fence}{language}\n{sentences.visible(text)}\n{fence}"
 
 
 def front_matter(fields: dict[str, Any]) -> str:
     """YAML front matter; JSON scalars and lists are YAML, so nothing foreign can break out of it."""
-    lines = [f"{name}: {visible(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items()]
+    lines = [f"{name}: {sentences.visible(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items()]
     return "\n".join(["---", *lines, "---"])
 
 
 def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     judged = {"domains": list(report.domains_covered), "verdict": report.verdict}
     yield _council_matter(report, judged, report.bridges_available, context_summary)
-    entries = ordered(report.findings())
+    entries = sentences.ordered(report.findings())
     yield ""
-    yield f"# Council {escaped(report.review_id)}: {headline(report, entries)}"
+    yield f"# Council {escaped(report.review_id)}: {sentences.headline(report, entries)}"
     yield ""
     yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
-    yield from (escaped(line) for line in superseding(report))
-    if compared := comparison_line(report):
+    yield from (escaped(line) for line in sentences.superseding(report))
+    if compared := sentences.comparison_line(report):
         yield f"Since the last run: {compared}."
     yield from _table(entries)
     for entry in entries:
-        yield from _finding(entry, compared=bool(comparison_line(report)))
-    for title, apart in set_apart(report).items():
+        yield from _finding(entry, compared=bool(sentences.comparison_line(report)))
+    for title, apart in sentences.set_apart(report).items():
         yield ""
         yield f"## {title}"
         for told, entry in apart:
             yield from _finding(entry, compared=False, told=told)
     yield from _recommendation(report)
     yield from _seats(report)
-    yield from _list("Points of view", [escaped(line) for line in domain_lines(report)])
-    remarks = (*report.synthesis_notes, *notes(report.warnings, codes=True))
+    yield from _list("Points of view", [escaped(line) for line in sentences.domain_lines(report)])
+    remarks = (*report.synthesis_notes, *sentences.notes(report.warnings, codes=True))
     yield from _list("Notes", [escaped(note) for note in remarks])
     yield from _json(report)
 
@@ -111,7 +96,7 @@ def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
     for entry in entries:
         severity = entry.severity or entry.type
         seats = escaped(", ".join(dict.fromkeys(one.bridge for one in entry.source_findings)))
-        yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(place_of(entry))} | {seats} |"
+        yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(sentences.place_of(entry))} | {seats} |"
 
 
 def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) -> Iterator[str]:
@@ -121,20 +106,20 @@ def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) ->
     yield ""
     if told:
         yield f"{escaped(told)}\n"
-    where = f"{escaped(place_of(entry))}: " if place_of(entry) else ""
-    yield f"{where}{escaped(standing(entry, compared=compared))}, confidence {entry.confidence}"
-    description, evidence = said(entry)
+    where = f"{escaped(sentences.place_of(entry))}: " if sentences.place_of(entry) else ""
+    yield f"{where}{escaped(sentences.standing(entry, compared=compared))}, confidence {entry.confidence}"
+    description, evidence = sentences.said(entry)
     if description:
         yield f"\n{escaped(description)}"
     if evidence:
         yield f"\n{fenced(evidence)}"
-    for place, code in cited_code(entry):
+    for place, code in sentences.cited_code(entry):
         yield ""
         yield f"{escaped(place)}\n\n{fenced(code)}"
     if entry.remediation:
         yield ""
         yield f"**Action:** {escaped(entry.remediation)}"
-    if steps := argument(entry):
+    if steps := sentences.argument(entry):
         yield "\nThe argument:"
         yield from (f"- **{escaped(what)}**: {escaped(text)}" for what, text in steps)
     if entry.cls is FindingClass.DISPUTED:

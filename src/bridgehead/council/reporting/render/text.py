@@ -8,28 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.contract.words import OutputType, Severity, Verdict
-from bridgehead.council.reporting.render.sentences import (
-    argument,
-    beside,
-    cited_code,
-    comparison_line,
-    headline,
-    notes,
-    one_line,
-    ordered,
-    place_of,
-    plural,
-    quoted_code,
-    reason_in_words,
-    requirements_line,
-    said,
-    seats_line,
-    skipped_line,
-    standing,
-    superseding,
-    visible,
-    way_back,
-)
+from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
 
 SHOWN: Final = 10
@@ -78,37 +57,37 @@ def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()
 def render_finding(entry: FindingEntry, screen: Screen) -> str:
     """One finding opened: claim, cited lines, the argument about it, what to do."""
     lines = list(_finding(entry, screen, (), compared=True))
-    for paragraph in filter(None, "\n".join(said(entry)).split("\n")):
-        lines += ["", *textwrap.wrap(one_line(paragraph), screen.width)]
-    for place, code in cited_code(entry):
-        lines += ["", place, *visible(code).split("\n")]
-    for what, text in argument(entry):
-        told = textwrap.wrap(one_line(text), screen.width - 2, initial_indent="  ", subsequent_indent="  ")
-        lines += ["", one_line(what), *told]
+    for paragraph in filter(None, "\n".join(sentences.said(entry)).split("\n")):
+        lines += ["", *textwrap.wrap(sentences.one_line(paragraph), screen.width)]
+    for place, code in sentences.cited_code(entry):
+        lines += ["", place, *sentences.visible(code).split("\n")]
+    for what, text in sentences.argument(entry):
+        told = textwrap.wrap(sentences.one_line(text), screen.width - 2, initial_indent="  ", subsequent_indent="  ")
+        lines += ["", sentences.one_line(what), *told]
     return "\n".join(lines) + "\n"
 
 
 def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
-    entries = ordered(report.findings())
-    yield _painted_verdict(headline(report, entries), report.verdict, screen)
-    folded = beside(entries)
+    entries = sentences.ordered(report.findings())
+    yield _painted_verdict(sentences.headline(report, entries), report.verdict, screen)
+    folded = sentences.beside(entries)
     inside = {entry.id for found in folded.values() for entry in found}
     listed = [entry for entry in entries if entry.id not in inside]
     for entry in listed[:SHOWN]:
         yield ""
-        yield from _finding(entry, screen, folded.get(entry.id, ()), compared=bool(comparison_line(report)))
+        yield from _finding(entry, screen, folded.get(entry.id, ()), compared=bool(sentences.comparison_line(report)))
     if len(listed) > SHOWN:
         yield ""
-        yield f"… {plural(len(listed) - SHOWN, 'more finding')} in the report"
+        yield f"… {sentences.plural(len(listed) - SHOWN, 'more finding')} in the report"
     yield from _below(report)
     yield from _seats(report, screen)
 
 
 def _finding(entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntry], *, compared: bool) -> Iterator[str]:
     label = entry.severity.value if entry.severity else _UNRATED.get(entry.type, entry.type.value)
-    where = place_of(entry)
+    where = sentences.place_of(entry)
     room = max(screen.width - LABEL_WIDTH - len(where) - 2, 20)
-    title, *rest = textwrap.wrap(one_line(entry.title), room) or [""]
+    title, *rest = textwrap.wrap(sentences.one_line(entry.title), room) or [""]
     gap = " " * max(screen.width - LABEL_WIDTH - len(title) - len(where), 2)
     yield _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen) + (title + gap + where).rstrip()
     indent = " " * LABEL_WIDTH
@@ -123,17 +102,17 @@ def _finding(entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntr
 
 
 def _details(entry: FindingEntry, analysed: Sequence[FindingEntry], *, compared: bool) -> Iterator[str]:
-    yield standing(entry, compared=compared)
+    yield sentences.standing(entry, compared=compared)
     for one in analysed:
-        yield f"static analysis there: {one_line(one.title)} ({one.severity or one.type}, {one.id})"
-    if code := quoted_code(entry):
+        yield f"static analysis there: {sentences.one_line(one.title)} ({one.severity or one.type}, {one.id})"
+    if code := sentences.quoted_code(entry):
         yield code
     if entry.remediation:
-        yield f"→ {one_line(entry.remediation)}"
+        yield f"→ {sentences.one_line(entry.remediation)}"
     if entry.dismissal_note:
-        yield one_line(entry.dismissal_note)
+        yield sentences.one_line(entry.dismissal_note)
     elif entry.resembles_dismissed:
-        yield one_line(f"resembles a dismissed finding: {entry.resembles_dismissed}")
+        yield sentences.one_line(f"resembles a dismissed finding: {entry.resembles_dismissed}")
 
 
 def _below(report: CouncilReport) -> Iterator[str]:
@@ -147,14 +126,14 @@ def _below(report: CouncilReport) -> Iterator[str]:
         by_change = f", {new} by this change itself" if new else ""
         lines.append(f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})")
     if report.untouched_findings:
-        found = plural(len(report.untouched_findings), "finding")
+        found = sentences.plural(len(report.untouched_findings), "finding")
         lines.append(f"{found} on lines the change did not touch, in the report; --whole-files counts them")
-    if requirements := requirements_line(report):
+    if requirements := sentences.requirements_line(report):
         lines.append(f"requirements: {requirements}")
-    if compared := comparison_line(report):
+    if compared := sentences.comparison_line(report):
         lines.append(f"since the last run: {compared}")
     if report.recommendation:
-        lines.append(f"recommended: {one_line(str(report.recommendation.get('reason') or ''))}")
+        lines.append(f"recommended: {sentences.one_line(str(report.recommendation.get('reason') or ''))}")
     if report.contradictions:
         lines.append(f"contradictions: {len(report.contradictions)}, listed in the report")
     if lines:
@@ -166,29 +145,29 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     yield ""
     if screen.saved_at:
         yield f"report  {screen.saved_at}"
-    skipped = skipped_line(report)
-    seats, left_out = f"seats   {seats_line(report)}", f"skipped: {skipped}" if skipped else ""
+    skipped = sentences.skipped_line(report)
+    seats, left_out = f"seats   {sentences.seats_line(report)}", f"skipped: {skipped}" if skipped else ""
     if len(seats) + len(left_out) + 6 <= screen.width:
         yield f"{seats}      {left_out}".rstrip()
     else:
         indent = " " * 8
         yield from textwrap.wrap(seats, screen.width, subsequent_indent=indent)
         yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
-    yield from (f"note    {line}" for line in superseding(report))
-    if again := way_back(report):
+    yield from (f"note    {line}" for line in sentences.superseding(report))
+    if again := sentences.way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:
         yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
     if report.type == DEBATE_FALLBACK:
         yield "note    there was no round of challenges: its agents looked and voted"
-    for note in notes(report.warnings):
+    for note in sentences.notes(report.warnings):
         yield f"note    {note}"
 
 
 def _aborted(report: AbortedReport) -> Iterator[str]:
-    yield f"ABORTED   {one_line(report.abort_reason)}"
+    yield f"ABORTED   {sentences.one_line(report.abort_reason)}"
     for seat, reason in report.skip_reasons.items():
-        yield f"  {seat:<10} {reason_in_words(one_line(reason))}"
+        yield f"  {seat:<10} {sentences.reason_in_words(sentences.one_line(reason))}"
     yield "  bridgehead runtimes shows who could sit, and why not"
 
 

@@ -40,27 +40,6 @@ class AmbiguousReference(UserError):
         self.candidates = tuple(candidates)
 
 
-class AnswerRefused(UserError):
-    """The answer does not fit the question."""
-
-    def __init__(self, item_id: str, why: str) -> None:
-        super().__init__(f"{item_id} was not answered: {why}", hint="the question stays open")
-
-
-class QuestionWithdrawn(UserError):
-    """Nobody waits for the answer any more."""
-
-    def __init__(self, item_id: str) -> None:
-        super().__init__(f"{item_id} was withdrawn; nobody waits for an answer any more")
-
-
-class QuestionExpired(UserError):
-    """The time to answer is over."""
-
-    def __init__(self, item_id: str, expires_at: str) -> None:
-        super().__init__(f"{item_id} expired at {expires_at} and takes no answer any more")
-
-
 class Change(msgspec.Struct, frozen=True):
     """The item as it is afterwards, and what to write down about it."""
 
@@ -105,11 +84,11 @@ def answer(item: PendingItem, given: Answer, at: str) -> Change:
         first = item.answer or Answer()
         raise AlreadyAnswered(item.id, by=first.by or None, at=first.at or None)
     if item.state is PendingState.WITHDRAWN:
-        raise QuestionWithdrawn(item.id)
+        raise UserError(f"{item.id} was withdrawn; nobody waits for an answer any more")
     if item.question.expires_at is not None and is_expired(item, at):
-        raise QuestionExpired(item.id, item.question.expires_at)
+        raise UserError(f"{item.id} expired at {item.question.expires_at} and takes no answer any more")
     if why := refusal(item.question, given):
-        raise AnswerRefused(item.id, why)
+        raise UserError(f"{item.id} was not answered: {why}", hint="the question stays open")
     signed = msgspec.structs.replace(given, at=given.at or at)
     answered = msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=signed)
     # The text may be long or confidential; readers of the event log find it in the item.

@@ -81,13 +81,6 @@ class Unconfirmed(UserError):
         super().__init__(f"the report of council {review_id} cannot be confirmed: {why}", hint="hold the council again")
 
 
-class CriticalNotAccepted(UserError):
-    """A critical finding is not dismissed in passing."""
-
-    def __init__(self, finding_id: str) -> None:
-        super().__init__(f"{finding_id} is CRITICAL", hint="add --accept-critical if you mean it")
-
-
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Where a report is, from the project's root."""
 
@@ -263,7 +256,7 @@ class Reports:
         if finding.cls is FindingClass.WITHDRAWN:
             raise UserError(f"{finding.id} was withdrawn, so there is nothing to dismiss")
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
-            raise CriticalNotAccepted(finding.id)
+            raise UserError(f"{finding.id} is CRITICAL", hint="add --accept-critical if you mean it")
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
         facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}

@@ -65,6 +65,18 @@ def test_after_continues_where_a_reader_stopped(user: Machine) -> None:
     assert [event["id"] for event in page["events"]] == ["e2", "e3"]
 
 
+def test_events_are_found_by_text_and_day(user: Machine) -> None:
+    record(user, *(sent(number) for number in range(3)))
+
+    def found(*limits: str) -> list[str]:
+        return [event["id"] for event in user.run("events", "--kind", "rig.sent", "--json", *limits).json["events"]]
+
+    assert found("--text", "ack-1") == ["e1"]
+    assert found("--since", "2026-11-14") == ["e0", "e1", "e2"] and found("--until", "2026-11-14") == []
+    refused = user.run("events", "--since", "yesterday")
+    assert refused.code == 1 and "not a day or time" in refused.err and "2026-11-15" in refused.err
+
+
 def test_here_limits_to_the_project_of_the_directory(user: Machine) -> None:
     record(user, sent(1, project=str(user.project)), sent(2, project="/elsewhere"))
 

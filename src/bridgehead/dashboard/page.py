@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
@@ -32,6 +32,7 @@ FORM: Final = "application/x-www-form-urlencoded"
 NOT_FOUND: Final = 404
 SERVER_ERRORS: Final = 500
 _MOST_DIGITS: Final = 7
+_MOST_NUMBER: Final = 18
 
 Row = TypeVar("Row")
 Form = Mapping[str, str]
@@ -129,6 +130,31 @@ class PageContext:
         heading = "Not found" if status == NOT_FOUND else "Refused" if status < SERVER_ERRORS else "Failed"
         facts = {"heading": heading, "message": error.message, "hint": error.hint}
         return self.show(request, None, "problem.html", status=status, **facts)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What an address asks for, a field each: texts without blanks around them; a number that is none says nothing."""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Self:
+        given = {one.name: query.get(one.name, "").strip() for one in fields(cls)}
+        return cls(
+            **{one.name: given[one.name] if one.default == "" else _number(given[one.name]) for one in fields(cls)}
+        )
+
+    @property
+    def is_set(self) -> bool:
+        """Whether something is left out."""
+        return any(getattr(self, one.name) for one in fields(self) if one.default == "")
+
+    def address(self, path: str, **changes: Any) -> str:
+        query = urlencode({name: value for name, value in {**asdict(self), **changes}.items() if value})
+        return f"{path}?{query}" if query else path
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_NUMBER else None
 
 
 @dataclass(frozen=True, slots=True)

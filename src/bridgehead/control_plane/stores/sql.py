@@ -171,7 +171,7 @@ class SqlStore(Store):
         limit: int = 100,
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
-        bounds = [("seq > ?", min(max(after, 0), _LARGEST))]
+        bounds: list[tuple[str, Any]] = [("seq > ?", min(max(after, 0), _LARGEST)), *where.bounds()]
         if before is not None:
             bounds.append(("seq < ?", min(max(before, 0), _LARGEST)))
         order = "seq DESC" if newest_first else "seq"

@@ -135,6 +135,18 @@ def test_the_question_itself_is_shown_with_its_choices_and_schema(user: Machine)
     assert "Ship it?" in bare.err and f"bridgehead answer {choosing} yes|no" in bare.err
 
 
+def test_the_parts_of_a_council_are_listed_together(user: Machine) -> None:
+    for seat in ("claude", "codex"):
+        ask(user, key=seat, run_id="k3v9qa", title="halted: not logged in")
+    ask(user, key="other", kind=PendingKind.BUS_APPROVAL, title="may the den join?")
+
+    lines = user.run("pending").out.splitlines()
+
+    assert "may the den join?" in lines[1]
+    assert "council k3v9qa: 2 parts" in lines[2] and "bridgehead council resume k3v9qa" in lines[2]
+    assert lines[3].startswith("  q-2") and "(2 of 2)" in lines[3] and lines[4].startswith("  q-1")
+
+
 def test_an_item_takes_one_answer(user: Machine) -> None:
     item = ask(user)
 

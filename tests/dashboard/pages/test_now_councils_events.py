@@ -12,7 +12,7 @@ import pytest
 
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingState, RunState
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
 from bridgehead.dashboard.templating import static_file
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
@@ -284,6 +284,30 @@ def test_a_record_that_cannot_be_used_is_a_page_that_says_so(web: OpenDashboard)
 
 
 # -- Events
+
+
+def test_a_schema_is_a_form_and_its_fields_are_the_answer(web: OpenDashboard) -> None:
+    properties = {"score": {"type": "integer", "minimum": 1}, "kind": {"type": "string", "enum": ["bug", "style"]}}
+    schema = {"type": "object", "required": ["score"], "properties": properties}
+    item = ask(web.store, "s", title="how good?", schema=schema)
+    assert 'name="field.score"' in web.client.get("/").text
+
+    assert web.post(f"/answer/{item.id}", **{"field.score": "7", "field.kind": "bug"}).status_code == 303
+
+    answer = web.store.pending_item(item.id).answer
+    assert answer is not None and json.loads(answer.text or "") == {"score": 7, "kind": "bug"}
+
+
+def test_what_a_council_asks_is_one_item_with_parts(web: OpenDashboard) -> None:
+    facts = {"kind": PendingKind.HALTED_RUNTIME, "part": Part.COUNCIL, "run_id": "k3v9qa", "choices": ("retry", "skip")}
+    for seat in ("claude", "codex", "gemini"):
+        ask(web.store, seat, title="halted: not logged in", origin=f"runtime {seat}", **facts)
+
+    text = web.client.get("/").text
+
+    assert "asks 3 questions" in text and 'id="pending-count"' in text
+    assert re.search(r'href="/#waiting"[^>]*>1<', text)
+    assert [f"({n} of 3)" in text for n in (1, 2, 3)] == [True] * 3
 
 
 def test_events_are_searched_and_exported_as_they_are_shown(web: OpenDashboard) -> None:

@@ -34,6 +34,21 @@ from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 
+def _is_within(event: Event, where: EventFilter) -> bool:
+    said = f"{event.kind} {event.project} {rows.event_row(event)[-1]}"
+    asked = _ascii_lower(where.text)
+    return (
+        (not where.since or event.at >= where.since)
+        and (not where.until or event.at < where.until)
+        and (not asked or asked in _ascii_lower(said))
+    )
+
+
+def _ascii_lower(text: str) -> str:
+    """As the databases do it."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
 class ModelStore(Store):
     """Events in a list, runs and items in dictionaries, one lock around all of it."""
 
@@ -78,7 +93,9 @@ class ModelStore(Store):
         with self._reading():
             candidates = [one for one in self._events if after < one.seq and (before is None or one.seq < before)]
         ordered = reversed(candidates) if newest_first else candidates
-        return [one for one in ordered if where.admits(one.event)][: checked_limit(limit)]
+        return [one for one in ordered if where.admits(one.event) and _is_within(one.event, where)][
+            : checked_limit(limit)
+        ]
 
     def last_seq(self) -> int:
         with self._reading():

@@ -217,6 +217,33 @@ class EventSuite:
             assert [i for i in ids(seen) if i.startswith(f"{writer}-")] == [f"{writer}-{n}" for n in range(25)]
 
 
+class EventSearchSuite:
+    @pytest.mark.parametrize(
+        ("limits", "found"),
+        [
+            ({"text": "REFUSED"}, ["e2"]),
+            ({"text": "50%"}, ["e1"]),
+            ({"text": "5_%"}, []),
+            ({"text": "rig."}, ["e1", "e2", "e3"]),
+            ({"text": "/home/ann"}, ["e3"]),
+            ({"text": "GRÜN"}, ["e3"]),
+            ({"since": "2026-11-15T00:00:00.000Z"}, ["e2", "e3"]),
+            ({"until": "2026-11-15T00:00:00.000Z"}, ["e1"]),
+            ({"since": "2026-11-15T00:00:00.000Z", "until": "2026-11-16T00:00:00.000Z", "text": "refused"}, ["e2"]),
+        ],
+    )
+    def test_events_are_found_by_time_and_text(self, store: Store, limits: Any, found: list[str]) -> None:
+        store.append(
+            [
+                event("e1", at="2026-11-14T10:00:00.000Z", data={"note": "50% done"}),
+                event("e2", at="2026-11-15T10:00:00.000Z", data={"note": "Refused"}),
+                event("e3", at="2026-11-16T10:00:00.000Z", project="/home/ann", data={"note": "GRÜN"}),
+            ]
+        )
+
+        assert ids(store.events(EventFilter(parts=(Part.RIGS,), **limits))) == found
+
+
 class RunSuite:
     def test_a_run_comes_back_as_it_was_saved(self, store: Store) -> None:
         saved = run("r1", project="/p", ended_at=AT, data={"seats": ["claude"]})
@@ -667,7 +694,7 @@ class PruneSuite:
         assert ids(store.events(after=newest))[-1:] == ["added"]
 
 
-class StoreSuite(EventSuite, RunSuite, PendingSuite, LifeSuite, PruneSuite):
+class StoreSuite(EventSuite, EventSearchSuite, RunSuite, PendingSuite, LifeSuite, PruneSuite):
     """Everything a store owes."""
 
 

@@ -71,7 +71,13 @@ answers = st.builds(
     by=texts,
 )
 event_filters = st.builds(
-    EventFilter, kinds=st.sampled_from([(), ("rig.sent",)]), parts=st.tuples() | st.tuples(parts), project=projects
+    EventFilter,
+    kinds=st.sampled_from([(), ("rig.sent",)]),
+    parts=st.tuples() | st.tuples(parts),
+    project=projects,
+    since=st.none() | moments,
+    until=st.none() | moments,
+    text=st.sampled_from(["", "RIG", "%", "_", "\\", '"', "grün"]),
 )
 bounds = st.integers(-1, 30)
 limits = st.integers(0, 5)

@@ -65,6 +65,18 @@ def test_after_continues_where_a_reader_stopped(user: Machine) -> None:
     assert [event["id"] for event in page["events"]] == ["e2", "e3"]
 
 
+def test_events_are_found_by_text_and_day(user: Machine) -> None:
+    record(user, *(sent(number) for number in range(3)))
+
+    def found(*limits: str) -> list[str]:
+        return [event["id"] for event in user.run("events", "--kind", "rig.sent", "--json", *limits).json["events"]]
+
+    assert found("--text", "ack-1") == ["e1"]
+    assert found("--since", "2026-11-14") == ["e0", "e1", "e2"] and found("--until", "2026-11-14") == []
+    refused = user.run("events", "--since", "yesterday")
+    assert refused.code == 1 and "not a day or time" in refused.err and "2026-11-15" in refused.err
+
+
 def test_here_limits_to_the_project_of_the_directory(user: Machine) -> None:
     record(user, sent(1, project=str(user.project)), sent(2, project="/elsewhere"))
 
@@ -121,6 +133,18 @@ def test_the_question_itself_is_shown_with_its_choices_and_schema(user: Machine)
     bare = user.run("answer", choosing)
     assert (bare.code, bare.out) == (1, "")
     assert "Ship it?" in bare.err and f"bridgehead answer {choosing} yes|no" in bare.err
+
+
+def test_the_parts_of_a_council_are_listed_together(user: Machine) -> None:
+    for seat in ("claude", "codex"):
+        ask(user, key=seat, run_id="k3v9qa", title="halted: not logged in")
+    ask(user, key="other", kind=PendingKind.BUS_APPROVAL, title="may the den join?")
+
+    lines = user.run("pending").out.splitlines()
+
+    assert "may the den join?" in lines[1]
+    assert "council k3v9qa: 2 parts" in lines[2] and "bridgehead council resume k3v9qa" in lines[2]
+    assert lines[3].startswith("  q-2") and "(2 of 2)" in lines[3] and lines[4].startswith("  q-1")
 
 
 def test_an_item_takes_one_answer(user: Machine) -> None:

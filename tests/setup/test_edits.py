@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.errors import UserError
-from bridgehead.setup.hosts import BEGIN, END, BrokenMarkers, with_block, without_block
+from bridgehead.setup.hosts import BEGIN, END, with_block, without_block
 from bridgehead.setup.planning import Hunk
 from bridgehead.setup.server_entry import REGISTRATIONS, Launch
 
@@ -146,5 +146,5 @@ def test_the_block_stands_between_its_markers_and_goes_without_a_trace(before: s
 
 @pytest.mark.parametrize("text", [BEGIN, END, f"{END}\n{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
 def test_markers_that_are_no_pair_are_not_guessed_about(text: str) -> None:
-    with pytest.raises(BrokenMarkers):
+    with pytest.raises(UserError, match="are not there once each"):
         with_block(text, "ours")

@@ -7,8 +7,11 @@ those come from a `ComputedItems` source, which also knows what answering means.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.rigs.clones import known_clones
@@ -56,10 +59,10 @@ class PendingList:
         self._takers = takers or {}
 
     def items(self, where: PendingFilter, *, limit: int) -> list[PendingItem]:
-        """The latest asked first. Computed items are open by nature."""
+        """The latest asked first, no two with one title. Computed items are open by nature."""
         recorded = self._store.pending(where, limit=limit)
         computed = [item for source in self._computed for item in source.items() if where.admits(item)]
-        return sorted([*recorded, *computed], key=lambda item: item.opened_at, reverse=True)[:limit]
+        return told_apart(sorted([*recorded, *computed], key=lambda item: item.opened_at, reverse=True)[:limit])
 
     def find(self, reference: str) -> PendingItem:
         """The item a person means by an id or its unambiguous ending."""
@@ -92,6 +95,37 @@ class PendingList:
         except AlreadyAnswered as error:
             first = self.find(item.id).answer
             raise AlreadyAnswered(item.id, by=first.by if first else None, at=first.at if first else None) from error
+
+
+def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:
+    """The items, those with one title numbered in the order in which they were asked."""
+    alike, number = Counter(item.question.title for item in items), Counter[str]()
+    named: list[PendingItem] = []
+    for item in reversed(items):
+        title = item.question.title
+        number[title] += 1
+        if alike[title] > 1:
+            question = replace(item.question, title=f"{title} ({number[title]} of {alike[title]})")
+            item = replace(item, question=question)
+        named.append(item)
+    return named[::-1]
+
+
+def grouped(items: Sequence[PendingItem]) -> list[tuple[str | None, list[PendingItem]]]:
+    """What is one thing to do, in the order of its newest part: all a council asks, with its id; others alone."""
+    groups: dict[str, tuple[str | None, list[PendingItem]]] = {}
+    for item in items:
+        council = council_of(item)
+        groups.setdefault(council or item.id, (council, []))[1].append(item)
+    return [(council if len(parts) > 1 else None, parts) for council, parts in groups.values()]
+
+
+def council_of(item: PendingItem) -> str | None:
+    """The council an item belongs to: a seat of it halted, or asks the agent that holds it."""
+    run_id = item.question.run_id or ""
+    if item.question.kind is PendingKind.HALTED_RUNTIME:
+        return run_id or None
+    return run_id.removeprefix("council-") if run_id.startswith("council-") else None
 
 
 def _reviews(clone: str) -> Reviews:

@@ -5,6 +5,7 @@ Pure. A filter is checked when it is made, so a store never sees one that it cou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -85,7 +86,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def allowed(self) -> dict[str, tuple[str, ...]]:
         """For each limited column the values that pass."""
-        given = {name.removesuffix("s"): value for name, value in msgspec.structs.asdict(self).items()}
+        fields = msgspec.structs.asdict(self).items()
+        given = {name.removesuffix("s"): value for name, value in fields if name not in ("since", "until", "text")}
         return {
             column: tuple(str(one) for one in value) if isinstance(value, tuple) else (value,)
             for column, value in given.items()
@@ -102,6 +104,24 @@ class EventFilter(Filter, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     project: str | None = None
     run_id: str | None = None
+    since: str | None = None
+    """Not before this moment, in UTC as the record writes it; a day stands for its first moment."""
+    until: str | None = None
+    """Before this moment."""
+    text: str = ""
+    """Somewhere in its kind, its project or its facts, capitals or not."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plain_text(self.text, "the text asked for")
+
+    def bounds(self) -> list[tuple[str, str]]:
+        """What no column's value alone decides, as conditions of SQL with one value each."""
+        # The databases know small letters of ASCII only.
+        sought = re.sub(r"[A-Z]|[\\%_]", lambda one: one[0].lower() if one[0].isalpha() else f"\\{one[0]}", self.text)
+        where = "lower(kind || ' ' || project || ' ' || data) LIKE ? ESCAPE '\\'"
+        given = (("at >= ?", self.since), ("at < ?", self.until), (where, f"%{sought}%" if sought else None))
+        return [(condition, value) for condition, value in given if value]
 
 
 class RunFilter(Filter, frozen=True, kw_only=True):

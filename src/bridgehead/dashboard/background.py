@@ -94,8 +94,10 @@ class CommandRunner:
         self._running: set[threading.Thread] = set()
         self.started: list[StartedCommand] = []
 
-    def run(self, words: Sequence[str], place: Path, *, stdin: str = "", wait_seconds: float) -> StartedCommand:
-        """Start it; wait a while for its end. Without an exit code it goes on."""
+    def run(
+        self, words: Sequence[str], place: Path, *, stdin: str = "", wait_seconds: float, looks: bool = False
+    ) -> StartedCommand:
+        """Start it; wait a while for its end. Without an exit code it goes on. One that only `looks` is not listed."""
         command = StartedCommand(tuple(words), place, iso_ms(self._clock.now()))
         thread = threading.Thread(target=self._run, args=(command, stdin), name="web-command", daemon=True)
         with self._lock:
@@ -103,7 +105,7 @@ class CommandRunner:
             if len(self._running) >= MOST_RUNNING:
                 raise UserError(f"{MOST_RUNNING} commands run already", hint="wait until one of them has ended")
             self._running.add(thread)
-            self.started = [command, *self.started][:MOST_KEPT]
+            self.started = [*([] if looks else [command]), *self.started][:MOST_KEPT]
             thread.start()
         thread.join(wait_seconds)
         return command

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from bridgehead import __version__
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.pending import PendingList, pending_list
+from bridgehead.assembly.pending import PendingList, grouped, pending_list
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus
 from bridgehead.control_plane.records import OPEN_ITEMS
@@ -32,6 +33,7 @@ FORM: Final = "application/x-www-form-urlencoded"
 NOT_FOUND: Final = 404
 SERVER_ERRORS: Final = 500
 _MOST_DIGITS: Final = 7
+_MOST_NUMBER: Final = 18
 
 Row = TypeVar("Row")
 Form = Mapping[str, str]
@@ -114,7 +116,7 @@ class PageContext:
     def _waiting_count(self) -> int | None:
         """None when the record cannot be asked: the page that says so needs a head, too."""
         try:
-            return len(self.waiting())
+            return len(grouped(self.waiting()))
         except BridgeheadError:
             return None
 
@@ -129,6 +131,31 @@ class PageContext:
         heading = "Not found" if status == NOT_FOUND else "Refused" if status < SERVER_ERRORS else "Failed"
         facts = {"heading": heading, "message": error.message, "hint": error.hint}
         return self.show(request, None, "problem.html", status=status, **facts)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What an address asks for, a field each: texts without blanks around them; a number that is none says nothing."""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Self:
+        given = {one.name: query.get(one.name, "").strip() for one in fields(cls)}
+        return cls(
+            **{one.name: given[one.name] if one.default == "" else _number(given[one.name]) for one in fields(cls)}
+        )
+
+    @property
+    def is_set(self) -> bool:
+        """Whether something is left out."""
+        return any(getattr(self, one.name) for one in fields(self) if one.default == "")
+
+    def address(self, path: str, **changes: Any) -> str:
+        query = urlencode({name: value for name, value in {**asdict(self), **changes}.items() if value})
+        return f"{path}?{query}" if query else path
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_NUMBER else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +218,58 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n") for name, value in fields}
 
 
-def answer_from(context: PageContext, form: Form) -> Answer:
-    """The text, or a status with the reason why there is none."""
+@dataclass(frozen=True, slots=True)
+class AnswerField:
+    """One property of the object that a schema asks for; `kind` is text, number, or yes or no."""
+
+    name: str
+    kind: str
+    about: str
+    choices: tuple[str, ...]
+    required: bool
+
+    def value(self, typed: str) -> object:
+        """What was typed as JSON has it; what is none of that kind stays text, for the schema to refuse."""
+        if self.kind == "boolean":
+            return typed == "yes"
+        try:
+            return msgspec.json.decode(typed) if self.kind in ("integer", "number") else typed
+        except msgspec.DecodeError:
+            return typed
+
+
+def answer_fields(schema: Mapping[str, Any] | None) -> list[AnswerField]:
+    """A field for each property of a flat object; none for a schema that asks for anything else."""
+    properties = (schema or {}).get("properties")
+    if not isinstance(properties, dict) or not all(
+        isinstance(one, dict) and one.get("type") in ("string", "integer", "number", "boolean")
+        for one in properties.values()
+    ):
+        return []
+    required = (schema or {}).get("required") or ()
+    return [
+        AnswerField(
+            name,
+            one["type"],
+            str(one.get("description") or one.get("title") or name),
+            ("yes", "no") if one["type"] == "boolean" else tuple(map(str, one.get("enum") or ())),
+            name in required,
+        )
+        for name, one in properties.items()
+    ]
+
+
+def answer_from(context: PageContext, form: Form, schema: Mapping[str, Any] | None = None) -> Answer:
+    """The text, the fields of its schema as JSON, or a status with the reason why there is neither."""
+    typed = [(one, form.get(f"field.{one.name}", "").strip()) for one in answer_fields(schema)]
+    made = {one.name: one.value(value) for one, value in typed if value}
+    text = msgspec.json.encode(made).decode() if made else form.get("text")
     status = form.get("status", AnswerStatus.SUCCESS.value)
     if status not in tuple(AnswerStatus):
         raise UserError(f"an answer cannot have the status {status!r}")
     return Answer(
         status=AnswerStatus(status),
-        text=form.get("text"),
+        text=text,
         message=form.get("message"),
         by=context.user,
         at=iso_ms(context.clock.now()),

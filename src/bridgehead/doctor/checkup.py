@@ -17,6 +17,7 @@ from bridgehead.assembly.bus.views import BusView, bus_view
 from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
 from bridgehead.assembly.council.refusals import LastRefusal, last_refusals
 from bridgehead.assembly.council.seats import held_programs
+from bridgehead.assembly.pending import grouped, pending_list
 from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
 from bridgehead.config.places import Places
 from bridgehead.config.resolve import Settings
@@ -209,7 +210,8 @@ def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:
             raise RecordDamaged(found.where, found.damage[0])
         with assembly.store() as store:
             seq = store.append([checked])[0].seq
-            waiting = len(store.pending(OPEN_ITEMS, limit=MOST_COUNTED))
+            items = pending_list(assembly, store, lambda _warning: None).items(OPEN_ITEMS, limit=MOST_COUNTED)
+            waiting = len(grouped(items))
             where = store.where
     except (StoreError, FileError) as error:
         return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]

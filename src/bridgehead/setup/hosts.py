@@ -46,13 +46,6 @@ other machines. Use when a second opinion, a council, a pending request or a han
 HOSTS: Final = tuple(REGISTRATIONS)
 
 
-class BrokenMarkers(UserError):
-    """The markers of our block are not there as a pair."""
-
-    def __init__(self) -> None:
-        super().__init__(f"the lines {BEGIN} and {END} are not there once each, in this order")
-
-
 class Reach(StrEnum):
     """For whom bridgehead is set up."""
 
@@ -176,7 +169,7 @@ def _has_block(text: str) -> bool:
     if counts == (0, 0):
         return False
     if counts != (1, 1) or text.index(BEGIN) > text.index(END):
-        raise BrokenMarkers
+        raise UserError(f"the lines {BEGIN} and {END} are not there once each, in this order")
     return True
 
 

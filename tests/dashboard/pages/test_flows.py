@@ -107,6 +107,9 @@ def test_an_answer_is_judged_before_it_is_sent_and_taken_once(flows: FlowsAndPag
     flow_id = flows.run("one", Flow("review", "3", review)).flow_id
     here = f"/flows/{flow_id}"
 
+    assert 'name="field.score"' in flows.web.client.get(here).text
+    typed = flows.web.post(f"{here}/answer/q-1", **{"field.score": "nine"})
+    assert typed.status_code == 422 and 'value="nine"' in typed.text and "could not use" in typed.text
     unfit = flows.web.post(f"{here}/answer/q-1", text='{"score": "<nine>"}')
     assert unfit.status_code == 422 and "The flow could not use this answer." in unfit.text
     assert '{"score": "<nine>"}</textarea>' in html.unescape(unfit.text) and "<nine>" not in unfit.text

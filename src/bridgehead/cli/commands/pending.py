@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.pending import pending_list
+from bridgehead.assembly.pending import grouped, pending_list
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App, ago, columns, one_line, read_text, user_name
 from bridgehead.contract.pending import Answer, PendingItem
@@ -127,8 +127,13 @@ def _answer_text(text: str | None, path: Path | None) -> str | None:
 def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
     if not items:
         return "nothing is waiting\n"
-    head = ("id", "since", "from", "what", "answer with")
-    return columns([head, *(_row(item, now) for item in items)], width=width, flexible=3)
+    rows = [("id", "since", "from", "what", "answer with")]
+    for council, parts in grouped(items):
+        if council is not None:
+            after = f"each part, then bridgehead council resume {council}"
+            rows.append(("", _since(parts[0], now), "council", f"council {council}: {len(parts)} parts", after))
+        rows += [_row(item, now, "  " if council else "") for item in parts]
+    return columns(rows, width=width, flexible=3)
 
 
 def question_text(item: PendingItem, now: datetime) -> str:
@@ -158,14 +163,14 @@ def _stands_in(prompt: str) -> bool:
     return "It must obey this JSON Schema:" in prompt
 
 
-def _row(item: PendingItem, now: datetime) -> tuple[str, ...]:
+def _row(item: PendingItem, now: datetime, indent: str) -> tuple[str, str, str, str, str]:
     question = item.question
-    since = ago(parse_iso(item.opened_at), now)
-    return (
-        item.id,
-        since,
-        *(escape_controls(one_line(cell)) for cell in (question.origin, question.title, _how(item))),
-    )
+    origin, title, how = (escape_controls(one_line(cell)) for cell in (question.origin, question.title, _how(item)))
+    return indent + item.id, _since(item, now), origin, title, how
+
+
+def _since(item: PendingItem, now: datetime) -> str:
+    return ago(parse_iso(item.opened_at), now)
 
 
 def _how(item: PendingItem) -> str:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +22,28 @@ from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.host.clock import parse_iso
+from bridgehead.host.clock import iso_ms, parse_iso
 from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.inspection import Inspection
 
 
+def _moment(_context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    """A day or a time, as people write it, here where they are; in UTC as the record has it."""
+    try:
+        return iso_ms(datetime.fromisoformat(given).astimezone()) if given else None
+    except ValueError as error:
+        raise UserError(
+            f"--{option.name} {given}: not a day or time", hint="write 2026-11-15 or 2026-11-15T10:15"
+        ) from error
+
+
 @click.command(
     cls=Command,
     examples=(
         "bridgehead events",
+        "bridgehead events --since 2026-11-15 --text refused --json > events.json",
         "bridgehead events --part rigs --here --limit 50",
         "bridgehead events --follow --json | jq .kind",
     ),
@@ -43,9 +55,13 @@ if TYPE_CHECKING:
 @click.option("--part", "parts", multiple=True, type=click.Choice([str(part) for part in Part]), help="Only this part.")
 @click.option("--run", "run_id", metavar="ID", help="Show only this run.")
 @click.option("--here", is_flag=True, help="Only items of the current project.")
+@click.option("--since", metavar="TIME", callback=_moment, help="Not before this day or time, such as 2026-11-15.")
+@click.option("--until", metavar="TIME", callback=_moment, help="Before this day or time.")
+@click.option("--text", default="", metavar="TEXT", help="Only events that contain TEXT, in either case.")
 @click.pass_obj
 def events(
     app: App,
+    /,
     follow: bool,
     limit: int,
     after: int | None,
@@ -53,6 +69,7 @@ def events(
     parts: tuple[str, ...],
     run_id: str | None,
     here: bool,
+    **limits: Any,
 ) -> None:
     """Show the event log of all parts, newest last.
 
@@ -64,6 +81,7 @@ def events(
         parts=tuple(Part(part) for part in parts),
         run_id=run_id,
         project=assembly.project if here else None,
+        **limits,
     )
     with assembly.store(read_only=not follow) as store:
         if after is None:

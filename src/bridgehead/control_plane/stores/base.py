@@ -198,7 +198,7 @@ class Store(ABC):
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
         """The events with `after < seq < before`, at most `limit`."""
-        bounds = [("seq > ?", min(max(after, 0), _LARGEST))]
+        bounds: list[tuple[str, Any]] = [("seq > ?", min(max(after, 0), _LARGEST)), *where.bounds()]
         if before is not None:
             bounds.append(("seq < ?", min(max(before, 0), _LARGEST)))
         order = "seq DESC" if newest_first else "seq"

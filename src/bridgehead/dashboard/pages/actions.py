@@ -227,7 +227,7 @@ def act(context: PageContext, request: Request, form: Form) -> Response:
     if action.preview and form.get("planned") != shlex.join(words):
         command = action.command.split()
         looked = [*command, action.preview, *words[len(command) :]]
-        planned = context.commands.run(looked, place, wait_seconds=SHORT_SECONDS)
+        planned = context.commands.run(looked, place, wait_seconds=SHORT_SECONDS, looks=True)
         is_planned = planned.exit_code == ExitCode.DONE
         return _form(context, request, form, planned, planned=shlex.join(words) if is_planned else "")
     more, stdin = action.stdin(context, form) if action.stdin else ([], "")

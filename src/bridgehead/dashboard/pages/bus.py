@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode
 
 import msgspec
 from markupsafe import Markup
@@ -14,18 +13,17 @@ from starlette.responses import Response
 
 from bridgehead.assembly.bus.views import BusView, bus_view, message_content
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate
-from bridgehead.dashboard.page import Page, PageContext
+from bridgehead.dashboard.page import Page, PageContext, Query
 from bridgehead.dashboard.plots import Plot, Series, lines
 
 STEP_SECONDS: Final = 4
 """Seconds that one point of a plot stands for."""
 MOST_HEADS: Final = 100
 MOST_PAYLOAD: Final = 64 * 1024
-_MOST_DIGITS: Final = 15
 
 
-@dataclass(frozen=True, slots=True)
-class BusQuery:
+@dataclass(frozen=True)
+class BusQuery(Query):
     """What the address asks for: a filter of the tail, a message to be opened, a moment at which it stands still."""
 
     participant: str = ""
@@ -33,38 +31,18 @@ class BusQuery:
     message: int | None = None
     until: int | None = None
 
-    @classmethod
-    def of(cls, request: Request) -> BusQuery:
-        query = request.query_params
-        return cls(
-            query.get("participant", "").strip(),
-            query.get("topic", "").strip(),
-            _number(query.get("message", "")),
-            _number(query.get("until", "")),
-        )
-
-    @property
-    def is_narrow(self) -> bool:
-        return bool(self.participant or self.topic)
-
-    @property
-    def address(self) -> str:
-        given = {"participant": self.participant, "topic": self.topic, "message": self.message, "until": self.until}
-        query = urlencode({name: value for name, value in given.items() if value})
-        return f"/bus?{query}" if query else "/bus"
-
     def opening(self, number: int) -> str:
-        return f"{replace(self, message=number).address}#payload"
+        return self.address("/bus", message=number) + "#payload"
 
     def closing(self) -> str:
-        return f"{replace(self, message=None).address}#tail"
+        return self.address("/bus", message=None) + "#tail"
 
     def still_at(self, number: int | None) -> str:
-        return f"{replace(self, until=number).address}#tail"
+        return self.address("/bus", until=number) + "#tail"
 
 
 def show_bus(context: PageContext, request: Request) -> Response:
-    asked = BusQuery.of(request)
+    asked = BusQuery.of(request.query_params)
     view = bus_view(context.assembly, participant=asked.participant, topic=asked.topic)
     if view.status is None:
         return context.show(request, PAGE, "bus_quiet.html", view=view)
@@ -98,10 +76,6 @@ def _payload(context: PageContext, number: int) -> str:
     encoded = msgspec.json.encode({"data": content.data, "context": content.context})
     text = msgspec.json.format(encoded, indent=2).decode()
     return text if len(text) <= MOST_PAYLOAD else f"{text[:MOST_PAYLOAD]}\n… and more"
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 @dataclass(frozen=True, slots=True)

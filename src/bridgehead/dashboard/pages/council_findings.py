@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -15,6 +14,7 @@ from bridgehead.contract.words import Severity
 from bridgehead.council.reporting.render.sentences import argument, place_of, standing
 from bridgehead.council.reporting.report import FindingClass, FindingEntry
 from bridgehead.council.scope.resolve import read_working
+from bridgehead.dashboard.page import Query
 
 PAGE_LENGTH: Final = 50
 AROUND: Final = 3
@@ -23,30 +23,15 @@ MOST_WIDTH: Final = 400
 _RANK: Final = {severity.value: severity.rank for severity in Severity}
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+@dataclass(frozen=True)
+class Filter(Query):
     """What the address limits the findings to; an empty text admits all."""
 
     severity: str = ""
     seat: str = ""
     domain: str = ""
     state: str = ""
-    start: int = 0
-
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> Filter:
-        start = query.get("start", "")
-        return cls(
-            severity=query.get("severity", "").strip(),
-            seat=query.get("seat", "").strip(),
-            domain=query.get("domain", "").strip(),
-            state=query.get("state", "").strip(),
-            start=int(start) if start.isascii() and start.isdecimal() and len(start) < 7 else 0,
-        )
-
-    @property
-    def is_set(self) -> bool:
-        return bool(self.severity or self.seat or self.domain or self.state)
+    start: int | None = None
 
     def admits(self, text: FindingText) -> bool:
         finding = text.finding
@@ -56,16 +41,6 @@ class Filter:
             and (not self.domain or self.domain in finding.domains)
             and (not self.state or self.state in states_of(text))
         )
-
-    def query(self, start: int) -> str:
-        given = {
-            "severity": self.severity,
-            "seat": self.seat,
-            "domain": self.domain,
-            "state": self.state,
-            "start": start,
-        }
-        return urlencode({name: value for name, value in given.items() if value})
 
 
 @dataclass(frozen=True, slots=True)

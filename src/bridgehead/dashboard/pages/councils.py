@@ -102,8 +102,8 @@ def _findings(context: PageContext, report: ReportText, asked: Filter) -> dict[s
     excerpts = Excerpts(Path(report.council.project))
     earlier = _earlier(context, previous) if previous else {}
     dismissed_now = _dismissed_since(context, report.council.id)
-    part = admitted[asked.start : asked.start + council_findings.PAGE_LENGTH]
-    end = asked.start + council_findings.PAGE_LENGTH
+    end = (asked.start or 0) + council_findings.PAGE_LENGTH
+    part = admitted[asked.start or 0 : end]
     return {
         "found": [council_findings.shown(text, excerpts, earlier, dismissed_now) for text in part],
         "admitted": len(admitted),
@@ -111,7 +111,7 @@ def _findings(context: PageContext, report: ReportText, asked: Filter) -> dict[s
         "choices": Choices.among(everything),
         "previous": previous,
         "comparison": report.comparison or {},
-        "more": asked.query(end) if end < len(admitted) else None,
+        "more": asked.address("", start=end) if end < len(admitted) else None,
     }
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from bridgehead.contract.events import KINDS, RecordedEvent
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import EventFilter
-from bridgehead.dashboard.page import Page, PageContext
+from bridgehead.dashboard.page import Page, PageContext, Query
 from bridgehead.errors import UserError
+from bridgehead.host.clock import iso_ms
 
 PAGE_LENGTH: Final = 50
+EXPORTED_AT_ONCE: Final = 1000
 MOST_SHOWN: Final = 200
 """Characters of a fact on its line; all of it is there when the line is opened."""
 MOST_FACTS: Final = 12
@@ -32,42 +35,43 @@ class Line:
     whole: str
 
 
-@dataclass(frozen=True, slots=True)
-class EventsQuery:
+@dataclass(frozen=True)
+class EventsQuery(Query):
     """What the address asks for."""
 
     part: str = ""
     run: str = ""
     kind: str = ""
+    project: str = ""
+    since: str = ""
+    until: str = ""
+    text: str = ""
     before: int | None = None
 
-    @classmethod
-    def of(cls, request: Request) -> EventsQuery:
-        query = request.query_params
-        before = query.get("before", "")
-        if before and not (before.isascii() and before.isdecimal() and len(before) < 19):
-            raise UserError(f"before={before!r} is not the number of an event")
-        part = query.get("part", "")
-        if part and part not in tuple(Part):
-            raise UserError(f"there is no part {part!r}", hint=f"parts: {', '.join(Part)}")
-        asked_before = int(before) if before else None
-        return cls(part, query.get("run", "").strip(), query.get("kind", "").strip(), asked_before)
-
     def where(self) -> EventFilter:
+        if self.part and self.part not in tuple(Part):
+            raise UserError(f"there is no part {self.part!r}", hint=f"parts: {', '.join(Part)}")
         return EventFilter(
             kinds=(self.kind,) if self.kind else (),
             parts=(Part(self.part),) if self.part else (),
             run_id=self.run or None,
+            project=self.project or None,
+            since=_day(self.since),
+            until=_day(self.until, days=1),
+            text=self.text,
         )
 
-    def address(self, before: int | None) -> str:
-        given = {"part": self.part, "run": self.run, "kind": self.kind, "before": before}
-        query = urlencode({name: value for name, value in given.items() if value})
-        return f"/events?{query}" if query else "/events"
+
+def _day(text: str, days: int = 0) -> str | None:
+    """The moment at which a day begins here, or the next one."""
+    try:
+        return iso_ms((datetime.fromisoformat(text) + timedelta(days=days)).astimezone()) if text else None
+    except (ValueError, OverflowError) as error:
+        raise UserError(f"{text!r} is not a day", hint="write it as 2026-11-15") from error
 
 
 def show_events(context: PageContext, request: Request) -> Response:
-    asked = EventsQuery.of(request)
+    asked = EventsQuery.of(request.query_params)
     page = context.store.events(asked.where(), before=asked.before, limit=PAGE_LENGTH + 1, newest_first=True)
     shown = page[:PAGE_LENGTH]
     return context.show(
@@ -76,11 +80,29 @@ def show_events(context: PageContext, request: Request) -> Response:
         "events.html",
         asked=asked,
         lines=[_line(recorded) for recorded in shown],
-        older=asked.address(shown[-1].seq) if len(page) > PAGE_LENGTH else None,
-        newest=asked.address(None) if asked.before else None,
+        older=asked.address("/events", before=shown[-1].seq) if len(page) > PAGE_LENGTH else None,
+        newest=asked.address("/events", before=None) if asked.before else None,
+        export=asked.address("/events.jsonl"),
         kinds=sorted(KINDS),
         parts=[str(part) for part in Part],
+        projects=sorted({one.event.project for one in page if one.event.project} | {asked.project} - {""}),
     )
+
+
+def export_events(context: PageContext, request: Request) -> Response:
+    """What the filter admits, the newest first, one JSON object in a line, as `bridgehead events --json` has them."""
+    asked = EventsQuery.of(request.query_params)
+
+    def lines() -> Iterator[bytes]:
+        before = asked.before
+        while page := context.store.events(asked.where(), before=before, limit=EXPORTED_AT_ONCE, newest_first=True):
+            for recorded in page:
+                yield msgspec.json.encode({"seq": recorded.seq, **msgspec.to_builtins(recorded.event)}) + b"\n"
+            before = page[-1].seq
+
+    asked.where()  # a mistake is a page, not half a file
+    named = {"Content-Disposition": 'attachment; filename="events.jsonl"'}
+    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=named)
 
 
 def _line(recorded: RecordedEvent) -> Line:
@@ -98,4 +120,4 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-PAGE: Final = Page("Events", "/events", views={"/events": show_events})
+PAGE: Final = Page("Events", "/events", views={"/events": show_events, "/events.jsonl": export_events})

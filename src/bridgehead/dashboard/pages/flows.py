@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from bridgehead.assembly.flows.views import FlowView, OpenFlowRequest, list_flow
 from bridgehead.assembly.pending import UnfitAnswer
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, RunState
-from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from
+from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_fields, answer_from
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.flows.operations.inspect import Step
 from bridgehead.host.clock import parse_iso
@@ -59,6 +59,7 @@ class RefusedAnswer:
     item_id: str = ""
     text: str = ""
     message: str = ""
+    form: Form = field(default_factory=dict)
 
 
 def show_list(context: PageContext, request: Request) -> Response:
@@ -87,14 +88,16 @@ def show_flow(context: PageContext, request: Request) -> Response:
 def answer(context: PageContext, request: Request, form: Form) -> Response:
     """Take the one answer, if the flow could use it. Whoever comes second is told who was first."""
     view = _view(context, request)
-    item_id, given = str(request.path_params["item_id"]), answer_from(context, form)
+    item_id = str(request.path_params["item_id"])
+    asked = next((one for one in view.requests if one.item_id == item_id), None)
+    given = answer_from(context, form, asked.schema if asked else None)
     here = address_of(view.summary.id)
     if reason := _unfit(view, item_id, given):
-        return _flow(context, request, RefusedAnswer(item_id, form.get("text", ""), reason))
+        return _flow(context, request, RefusedAnswer(item_id, given.text or "", reason, form))
     try:
         item = context.pending.answer(item_id, given)
     except UnfitAnswer as error:
-        return _flow(context, request, RefusedAnswer(item_id, form.get("text", ""), error.message))
+        return _flow(context, request, RefusedAnswer(item_id, given.text or "", error.message, form))
     except AlreadyAnswered as error:
         return context.go(request, here, f"{error.message}.", bad=True)
     finally:
@@ -121,6 +124,7 @@ def _flow(context: PageContext, request: Request, typed: RefusedAnswer) -> Respo
         settings=[(name, _spelled(value)) for name, value in view.settings.items()],
         asked=[_shown_request(context, one) for one in view.requests],
         typed=typed,
+        answer_fields=answer_fields,
         steps=paging.cut(steps),
         steps_total=len(steps),
         before=paging.before(),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.dashboard.page import Form, Page, PageContext, answer_from
+from bridgehead.assembly.pending import grouped
+from bridgehead.dashboard.page import Form, Page, PageContext, answer_fields, answer_from
 from bridgehead.dashboard.recent import lately, running
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 
 
 def show_now(
-    context: PageContext, request: Request, *, status: int = 200, refused: dict[str, str] | None = None
+    context: PageContext, request: Request, *, status: int = 200, refused: dict[str, Any] | None = None
 ) -> Response:
     return context.show(
         request,
@@ -21,10 +22,12 @@ def show_now(
         "now.html",
         status=status,
         waiting=context.waiting(),
+        groups=grouped(context.waiting()),
+        answer_fields=answer_fields,
         running=running(context.assembly, context.store),
         started=context.commands.started,
         lately=lately(context.store),
-        refused=refused or {"item_id": "", "text": "", "message": ""},
+        refused=refused or {"item_id": "", "text": "", "message": "", "form": {}},
     )
 
 
@@ -32,14 +35,15 @@ def answer_item(context: PageContext, request: Request, form: Form) -> Response:
     """Take the one answer. What does not fit is shown again as it was typed; a second answer learns of the first."""
     item_id = str(request.path_params["item_id"])
     try:
-        item = context.pending.answer(item_id, answer_from(context, form))
+        schema = next((item.question.schema for item in context.waiting() if item.id == item_id), None)
+        item = context.pending.answer(item_id, answer_from(context, form, schema))
     except AlreadyAnswered as error:
         return context.go(request, "/", f"{error.message}.", bad=True)
     except NotFound:
         raise
     except UserError as error:
         # Whatever was wrong with it: nobody has to write it twice.
-        typed = {"item_id": item_id, "text": form.get("text", ""), "message": error.message}
+        typed = {"item_id": item_id, "text": form.get("text", ""), "message": error.message, "form": form}
         return show_now(context, request, status=422, refused=typed)
     finally:
         context.forget_waiting()

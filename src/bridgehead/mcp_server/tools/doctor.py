@@ -5,10 +5,10 @@ from __future__ import annotations
 from bridgehead.doctor.checkup import check_everything
 from bridgehead.doctor.diagnosis import MARKS
 from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
-from bridgehead.mcp_server.tools.schemas import Check, DoctorArguments, DoctorResult
+from bridgehead.mcp_server.tools.schemas import Arguments, Check, DoctorResult
 
 
-def doctor(caller: Caller, _wanted: DoctorArguments) -> ToolReply:
+def doctor(caller: Caller, _wanted: Arguments) -> ToolReply:
     """Every check, the broken ones included; versions and paths in it come from other programs."""
     foreign = ForeignText()
     checkup = check_everything(caller.assembly)

@@ -7,6 +7,7 @@ from bridgehead.assembly.rigs.inbox import FencedEnvelope, envelopes_for_agent
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.mcp_server.tools.call import Caller, ToolReply
 from bridgehead.mcp_server.tools.schemas import (
+    Arguments,
     InboxEntry,
     RigInboxArguments,
     RigInboxResult,
@@ -14,7 +15,6 @@ from bridgehead.mcp_server.tools.schemas import (
     RigOpenResult,
     RigSendArguments,
     RigSendResult,
-    RigSyncArguments,
     RigSyncResult,
     RigWaitArguments,
 )
@@ -89,7 +89,7 @@ def open_thread(caller: Caller, wanted: RigOpenArguments) -> ToolReply:
     return ToolReply(RigOpenResult(thread=opened.thread_id, next=following), f"{opened.line()}\n{following}")
 
 
-def sync_clone(caller: Caller, _wanted: RigSyncArguments) -> ToolReply:
+def sync_clone(caller: Caller, _wanted: Arguments) -> ToolReply:
     """What `sync --auto` does, with the same gate."""
     found = sync(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), SyncRequest(auto=True))
     new_envelopes = len(found.report.new_envelopes) - len(found.quarantined) if found.moved else 0

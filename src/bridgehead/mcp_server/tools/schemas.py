@@ -115,10 +115,6 @@ class RigOpenArguments(Arguments, frozen=True, kw_only=True):
     thread: Annotated[Name, Meta(description="Its name: lower-case letters, digits, hyphens.")]
 
 
-class RigSyncArguments(Arguments, frozen=True, kw_only=True):
-    pass
-
-
 class RigWaitArguments(Arguments, frozen=True, kw_only=True):
     seconds: Annotated[int, Meta(ge=1, le=600, description="How long to wait at most.")] = 60
     thread: Annotated[Name | None, Meta(description="Wait for this thread only.")] = None
@@ -131,10 +127,6 @@ class FlowRespondArguments(Arguments, frozen=True, kw_only=True):
         Literal["success", "error", "cancelled"], Meta(description="error and cancelled need a message.")
     ] = "success"
     message: Annotated[Sentence | None, Meta(description="Why there is no response.")] = None
-
-
-class DoctorArguments(Arguments, frozen=True, kw_only=True):
-    pass
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=False):

@@ -17,17 +17,10 @@ from bridgehead.bus.hub.health import LinkHealth
 from bridgehead.bus.participants.participants import Participant
 from bridgehead.bus.participants.policy import SessionPolicy, place_session
 from bridgehead.bus.participants.record import RECORD_KEYS, ParticipantRecord, parse_record
-from bridgehead.bus.wire.message import (
-    Malformed,
-    Message,
-    NoResponseTopic,
-    encode,
-    has_malformed_carrier,
-    read_frame,
-    session_rejected,
-)
+from bridgehead.bus.wire.message import Malformed, Message, encode, has_malformed_carrier, read_frame, session_rejected
 from bridgehead.bus.wire.session import merge_into_default, read_session, replace_snapshot
 from bridgehead.bus.wire.topics import to_legacy, to_spec
+from bridgehead.errors import UserError
 from bridgehead.host.clock import ManualClock
 from support.vector_files import cases, unread_files
 
@@ -110,7 +103,7 @@ def test_derivations(case: dict[str, Any]) -> None:
             derived = origin.response(arguments["data"])
         else:
             derived = getattr(origin, case["op"])(arguments["type"], arguments["data"])
-    except NoResponseTopic:
+    except UserError:
         assert case["expect"] == {"error": "response_shorthand_undefined"}
     else:
         assert {"message": plain(derived)} == case["expect"]

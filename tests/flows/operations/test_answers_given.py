@@ -13,14 +13,14 @@ import pytest
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.record_words import AnswerStatus
 from bridgehead.contract.words import Trust
-from bridgehead.errors import AlreadyAnswered
+from bridgehead.errors import AlreadyAnswered, UserError
 from bridgehead.flows import Context, Flow, RunInputs, asking
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.pending_items import question_of
-from bridgehead.flows.operations.respond import RespondRequest, UnfitReply, respond
+from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus
 
 
@@ -55,7 +55,7 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open(
     flow_project: Any, text: str, why: str
 ) -> None:
     flow_project.run(FLOW)
-    with pytest.raises(UnfitReply, match=why) as refused:
+    with pytest.raises(UserError, match=why) as refused:
         give(flow_project, text)
     assert '"score"' in refused.value.message and "stays open" in (refused.value.hint or "")
     assert not flow_project.response_path.exists()
@@ -133,7 +133,7 @@ def test_the_same_check_meets_whoever_answers_through_the_record(flow_project: A
         waiting = pending_list(assembly, store, print)
         (item,) = waiting.items(PendingFilter(), limit=9)
         assert item.question.title == "check: Is it good?"
-        with pytest.raises(UnfitReply, match="holds no JSON"):
+        with pytest.raises(UserError, match="holds no JSON"):
             waiting.answer(item.id, Answer(text="not json"))
         (item,) = waiting.items(PendingFilter(), limit=9)
         good = json.dumps({"verdict": "good", "score": 9})

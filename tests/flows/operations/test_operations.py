@@ -14,7 +14,7 @@ from bridgehead.flows import Context, Flow, RunInputs, asking
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.journals import Run
-from bridgehead.flows.operations.cancel import CancelRequest, HasEnded, cancel
+from bridgehead.flows.operations.cancel import CancelRequest, cancel
 from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, find_run, list_runs, status
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus, RunStatus
@@ -203,7 +203,7 @@ def test_cancelling_withdraws_the_requests_and_keeps_the_files(flow_project: Any
     assert flow_project.files() == set()
     assert (done.post_mortem / ".agent-request.json").exists()
     assert [status for _, status in flow_project.announcer.settled_ids] == ["cancelled", "cancelled"]
-    with pytest.raises(HasEnded):
+    with pytest.raises(UserError, match="has ended already"):
         cancel(CancelRequest(flow_project.root, run.flow_id))
     with pytest.raises(AlreadyAnswered):
         answer(flow_project, request_id=flow_project.announcer.asked_ids[0])

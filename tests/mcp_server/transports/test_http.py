@@ -18,9 +18,10 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.errors import UserError
 from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, VERSION_KEY
 from bridgehead.mcp_server.tools.catalogue import TOOLS
-from bridgehead.mcp_server.transports.http import TokenNeeded, http_app
+from bridgehead.mcp_server.transports.http import http_app
 from support.installed import Machine
 from support.mcp_hosts import HELLO, called
 
@@ -134,5 +135,5 @@ def test_strangers_and_contradictions_are_refused_before_anything_is_done(orders
 
 
 def test_there_is_no_application_without_a_token(orders: Machine) -> None:
-    with pytest.raises(TokenNeeded):
+    with pytest.raises(UserError, match="token"):
         http_app(lambda: Assembly(orders.project, orders.environ()), token="")

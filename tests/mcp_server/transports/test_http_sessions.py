@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 from starlette.requests import Request
 
+from bridgehead.errors import UserError
 from bridgehead.mcp_server.server import Server
-from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpSessions, TokenNeeded, http_app
+from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpSessions, http_app
 
 TOKEN = "t" * 32
 
@@ -40,5 +41,5 @@ def test_the_token_is_shown_whole(authorization: str, shown: bool) -> None:
 
 
 def test_nothing_is_served_without_a_token() -> None:
-    with pytest.raises(TokenNeeded):
+    with pytest.raises(UserError, match="token"):
         http_app(cast(Any, None), token="")

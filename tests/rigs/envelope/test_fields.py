@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bridgehead.errors import UserError
 from bridgehead.rigs.envelope import fields
-from bridgehead.rigs.envelope.fields import (
-    MarkerUnrecognised,
-    StatusClass,
-    listed_status_class,
-    parse_status,
-    status_class,
-    tidy_status,
-)
+from bridgehead.rigs.envelope.fields import StatusClass, listed_status_class, parse_status, status_class, tidy_status
 
 
 @pytest.mark.parametrize(
@@ -109,27 +103,25 @@ def test_statuses(text: str, expected: bool) -> None:
 def test_a_new_thread_may_not_have_a_name_that_listings_skip() -> None:
     assert fields.parse_new_thread_id("demo-01") == "demo-01"
     assert fields.parse_thread_id("dist") == "dist"
-    with pytest.raises(fields.ThreadIdReserved, match="reserved"):
+    with pytest.raises(UserError, match="reserved"):
         fields.parse_new_thread_id("dist")
 
 
 @pytest.mark.parametrize("typed", ["a", "demo-", "..", "../evil", "Bad_Id", "", "node_modules"])
 def test_bad_thread_ids_are_refused(typed: str) -> None:
-    with pytest.raises(fields.ThreadIdInvalid, match="is not a valid kebab-case slug"):
+    with pytest.raises(UserError, match="is not a valid kebab-case slug"):
         fields.parse_new_thread_id(typed)
 
 
 def test_message_types_are_taken_exactly() -> None:
     assert fields.parse_message_type("ACK") == "ACK"
-    with pytest.raises(fields.MessageTypeUnknown, match='unknown message type "ack" — must be one of: REQUEST, '):
+    with pytest.raises(UserError, match='unknown message type "ack" — must be one of: REQUEST, '):
         fields.parse_message_type("ack")
 
 
 def test_only_three_types_can_be_relayed() -> None:
     assert fields.parse_relay_type("DECISIONS") == "DECISIONS"
-    with pytest.raises(
-        fields.RelayTypeUnknown, match=r'unknown type "HANDOFF" — must be one of: DECISIONS, RESPONSE, ACK$'
-    ):
+    with pytest.raises(UserError, match=r'unknown type "HANDOFF" — must be one of: DECISIONS, RESPONSE, ACK$'):
         fields.parse_relay_type("HANDOFF")
 
 
@@ -169,7 +161,7 @@ def test_one_emoji_presentation_selector_and_outer_blanks_are_dropped(typed: str
 
 @pytest.mark.parametrize("typed", ["hello", "", "  "])
 def test_a_status_without_marker_is_refused(typed: str) -> None:
-    with pytest.raises(MarkerUnrecognised, match="unrecognized status marker"):
+    with pytest.raises(UserError, match="unrecognized status marker"):
         parse_status(typed)
 
 

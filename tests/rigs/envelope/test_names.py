@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bridgehead.errors import UserError
 from bridgehead.rigs.envelope import names
-from bridgehead.rigs.envelope.names import (
-    EnvelopePath,
-    RecipientMissing,
-    RigId,
-    RigIdInvalid,
-    is_rig_id,
-    parse_recipients,
-    suggestion,
-)
+from bridgehead.rigs.envelope.names import EnvelopePath, RigId, is_rig_id, parse_recipients, suggestion
 
 
 @pytest.mark.parametrize(
@@ -92,13 +85,8 @@ def test_a_relay_rig_is_told_by_its_suffix() -> None:
 
 
 def test_a_bad_id_is_refused_with_the_place_it_came_from() -> None:
-    with pytest.raises(RigIdInvalid, match=r'--to: rig id "bad_rig" is not a canonical kebab-case slug'):
+    with pytest.raises(UserError, match=r'--to: rig id "bad_rig" is not a canonical kebab-case slug'):
         RigId.parse("Bad_Rig", where="--to")
-
-
-def test_an_error_about_a_file_suggests_the_canonical_spelling() -> None:
-    assert 'Did you mean "mac-m5max"?' in RigIdInvalid("Mac-M5max").message
-    assert "Did you mean" not in RigIdInvalid("Mac Claude").message
 
 
 @pytest.mark.parametrize(
@@ -114,5 +102,5 @@ def test_recipients_are_split_at_commas_and_kept_in_order_with_repetitions() -> 
 
 @pytest.mark.parametrize("typed", [[], [""], [" , "]])
 def test_at_least_one_recipient_must_remain(typed: list[str]) -> None:
-    with pytest.raises(RecipientMissing, match=r"`--to <rig-id>` is required \(one or more\)"):
+    with pytest.raises(UserError, match=r"`--to <rig-id>` is required \(one or more\)"):
         parse_recipients(typed)

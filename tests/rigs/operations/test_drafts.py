@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.fields import StatusClass
 from bridgehead.rigs.operations.drafts import (
-    OutcomeUnknown,
-    SchemaRefused,
     close_subject,
     draft_close,
     draft_relay,
@@ -126,13 +127,13 @@ def test_every_draft_is_a_valid_envelope_when_read_back() -> None:
     ],
 )
 def test_a_draft_that_breaks_the_schema_is_refused(changes: dict[str, object], path: str) -> None:
-    with pytest.raises(SchemaRefused, match="failed schema validation") as refused:
+    with pytest.raises(UserError, match="failed schema validation") as refused:
         draft_send(MAC, "ACK", "demo-01", ["ops"], DAY, **changes)  # type: ignore[arg-type]
-    assert [fault.path for fault in refused.value.faults] == [path]
+    assert re.findall(r" (/\S+) ", refused.value.message) == [path]
 
 
 def test_an_operator_with_an_overlong_name_cannot_relay() -> None:
-    with pytest.raises(SchemaRefused, match="/display_name"):
+    with pytest.raises(UserError, match="/display_name"):
         draft_relay(MIKE, "M" * 81, "ACK", "demo-01", ["a"], PARENT, ATTESTATION)
 
 
@@ -158,7 +159,7 @@ def test_the_other_subjects() -> None:
 def test_a_thread_is_completed_or_cancelled() -> None:
     assert parse_outcome("completed") is StatusClass.COMPLETED
     for typed in ("done", "active", "Completed"):
-        with pytest.raises(OutcomeUnknown, match='--status must be "cancelled" or "completed"'):
+        with pytest.raises(UserError, match='--status must be "cancelled" or "completed"'):
             parse_outcome(typed)
 
 

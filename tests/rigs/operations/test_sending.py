@@ -10,9 +10,9 @@ import pytest
 from bridgehead.errors import SecretRefused, UserError
 from bridgehead.rigs.envelope.body_hash import body_hash
 from bridgehead.rigs.operations.close import CloseRequest, close
-from bridgehead.rigs.operations.posting import ArrivalRefused, ThreadMissing
-from bridgehead.rigs.operations.relay import NotARelayRig, ParentUnknown, RelayRequest, relay
-from bridgehead.rigs.operations.send import RelayMaySendOnlySigned, SendRequest, send
+from bridgehead.rigs.operations.posting import ArrivalRefused
+from bridgehead.rigs.operations.relay import RelayRequest, relay
+from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Pushed, Raced, Wire
@@ -69,13 +69,13 @@ def test_a_relay_turn_is_signed(world: World, asked: Path, operator: Rig) -> Non
 
 def test_what_may_not_be_relayed_leaves_the_clone_as_it_was(world: World, asked: Path, operator: Rig) -> None:
     head = world.head(asked)
-    with pytest.raises(ParentUnknown):
+    with pytest.raises(UserError, match="parent unknown"):
         relay(operator, relaying(in_reply_to="f" * 64))
     with pytest.raises(SecretRefused):
         relay(operator, relaying(body=lambda: SECRET))
-    with pytest.raises(RelayMaySendOnlySigned):
+    with pytest.raises(UserError, match="relays signed turns"):
         send(operator, sending())
-    with pytest.raises(NotARelayRig):
+    with pytest.raises(UserError, match="is not a relay rig"):
         relay(rig_called("mike-desk", asked), relaying())
     assert world.head(asked) == head and world.porcelain(asked) == ["?? .bridge/config.yaml"]
 
@@ -96,7 +96,7 @@ def test_a_secret_is_neither_sent_nor_put_into_the_last_word(world: World, asked
 @pytest.mark.parametrize("thread", ["../outside", "/tmp", "demo-01/../../outside"])
 def test_nothing_is_sent_to_a_directory_outside_the_clone(world: World, asked: Path, thread: str) -> None:
     (world.base / "outside").mkdir()
-    with pytest.raises(ThreadMissing):
+    with pytest.raises(UserError, match="thread directory not found"):
         send(rig_called("rig-a", asked), sending(thread_id=thread))
 
 

@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.contract.words import Verdict
+from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.body_hash import normalise_body
-from bridgehead.rigs.trust.council_mark import (
-    AlreadyMarked,
-    CouncilMark,
-    MarkUnreadable,
-    council_findings,
-    read_mark,
-    with_mark,
-)
+from bridgehead.rigs.trust.council_mark import CouncilMark, MarkUnreadable, council_findings, read_mark, with_mark
 from bridgehead.rigs.trust.verification_kinds import Kind
 
 MARK = CouncilMark("7d1c-02", Verdict.CONCERNS, "ab" * 32)
@@ -35,7 +29,7 @@ def test_a_body_without_a_block_has_no_mark():
 
 
 def test_a_second_mark_is_refused():
-    with pytest.raises(AlreadyMarked):
+    with pytest.raises(UserError, match="holds a council block already"):
         with_mark(with_mark("Built.", MARK), MARK)
 
 

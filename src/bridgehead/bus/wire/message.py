@@ -56,17 +56,10 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
     def response(self, data: dict[str, Any]) -> Message:
         """`reply` under this topic plus `.response`, which only some topics have."""
         if self.type.endswith(".response") or ":" in self.type:
-            raise NoResponseTopic(self.type)
+            raise UserError(
+                f"no response topic can be derived from {self.type!r}", hint="name the topic of the answer yourself"
+            )
         return self.reply(f"{self.type}.response", data)
-
-
-class NoResponseTopic(UserError):
-    """The `.response` shorthand is not defined for this topic."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__(
-            f"no response topic can be derived from {topic!r}", hint="name the topic of the answer yourself"
-        )
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -32,11 +32,6 @@ class CancelResult(NamedTuple):
     post_mortem: Path
 
 
-class HasEnded(UserError):
-    def __init__(self, run: Run) -> None:
-        super().__init__(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
-
-
 def cancel(request: CancelRequest, inputs: RunInputs | None = None) -> CancelResult:
     """End a run that is paused, or that a dead process left behind."""
     inputs = inputs or RunInputs()
@@ -46,7 +41,7 @@ def cancel(request: CancelRequest, inputs: RunInputs | None = None) -> CancelRes
     with root.locked(), inputs.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
         if run.status.ended:
-            raise HasEnded(run)
+            raise UserError(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
         calls = outstanding_calls(journal.attempts(run.id)).values()
         withdrawn = [call.current.ended(AttemptStatus.CANCELLED, CANCELLED) for call in calls]
         now = utc_text(inputs.clock.now())

@@ -75,16 +75,6 @@ def give(reply: Reply, request_id: str, files: CheckpointFiles, inputs: RunInput
         return _give(reply, request_id, files, journal, _asker(journal, request_id))
 
 
-class UnfitReply(UserError):
-    def __init__(self, reason: str, schema: Mapping[str, Any]) -> None:
-        shown = json.dumps(schema, ensure_ascii=False)
-        expected = shown if len(shown) <= SCHEMA_SHOWN else f"{shown[:SCHEMA_SHOWN]}…"
-        super().__init__(
-            f"the answer was refused: {reason}; expected JSON that obeys {expected}",
-            hint="the question stays open: answer again, or say why not with --status error --message TEXT",
-        )
-
-
 def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
     """An answer is held against the schema of its request when it is given, as the flow itself will do.
 
@@ -97,7 +87,12 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
         return
     verdict = judge_for(None, schema)(reply.text)
     if isinstance(verdict, Failed):
-        raise UnfitReply(str(verdict.message), schema)
+        shown = json.dumps(schema, ensure_ascii=False)
+        expected = shown if len(shown) <= SCHEMA_SHOWN else f"{shown[:SCHEMA_SHOWN]}…"
+        raise UserError(
+            f"the answer was refused: {verdict.message}; expected JSON that obeys {expected}",
+            hint="the question stays open: answer again, or say why not with --status error --message TEXT",
+        )
 
 
 @contextmanager

@@ -57,17 +57,10 @@ _STATUS: Final = {
 _free_calls = threading.BoundedSemaphore(MOST_CALLS)
 
 
-class TokenNeeded(UserError):
-    """MCP over HTTP was to be served to everybody."""
-
-    def __init__(self) -> None:
-        super().__init__("MCP over HTTP is served with a token only", hint="use the token of `bridgehead web`")
-
-
 def http_app(make_assembly: Callable[[], Assembly], *, token: str) -> HttpApp:
     """The application; refuses to be made without a token. `stop()` it when the server shuts down."""
     if not token:
-        raise TokenNeeded
+        raise UserError("MCP over HTTP is served with a token only", hint="use the token of `bridgehead web`")
     return HttpApp(Server(make_assembly), token)
 
 

@@ -77,10 +77,12 @@ def tidy_status(typed: str) -> str:
 
 
 def parse_status(typed: str) -> str:
-    """Tidy a status given by a user, or raise MarkerUnrecognised."""
+    """Tidy a status given by a user; one without a marker is refused."""
     status = tidy_status(typed)
     if status_class(status) is None:
-        raise MarkerUnrecognised(status)
+        raise UserError(
+            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; expected one of {" ".join(MARKERS)}'
+        )
     return status
 
 
@@ -120,16 +122,19 @@ def is_status(text: str) -> bool:
 
 
 def parse_thread_id(typed: str) -> str:
-    """Return the id of a thread that may exist, or raise ThreadIdInvalid."""
+    """Return the id of a thread that may exist; any other name is refused."""
     if not is_thread_id(typed):
-        raise ThreadIdInvalid(typed)
+        raise UserError(
+            f'thread-id "{typed}" is not a valid kebab-case slug '
+            "(two or more lowercase letters, digits and hyphens, no hyphen at either end)"
+        )
     return typed
 
 
 def parse_new_thread_id(typed: str) -> str:
     """Return the id of a thread that may be opened: valid, and neither ours nor a name that listings skip."""
     if parse_thread_id(typed) in UNLISTED_DIRECTORIES:
-        raise ThreadIdReserved(typed)
+        raise UserError(f'thread-id "{typed}" is reserved: a directory of that name is never listed as a thread')
     refuse_members_thread(typed)
     return typed
 
@@ -144,54 +149,14 @@ def refuse_members_thread(thread_id: str) -> None:
 
 
 def parse_message_type(typed: str) -> str:
-    """Return the message type to send, or raise MessageTypeUnknown."""
+    """Return the message type to send, one of the ten."""
     if typed not in MESSAGE_TYPES:
-        raise MessageTypeUnknown(typed)
+        raise UserError(f'unknown message type "{typed}" — must be one of: {", ".join(MESSAGE_TYPES)}')
     return typed
 
 
 def parse_relay_type(typed: str) -> str:
-    """Return the message type to relay, or raise RelayTypeUnknown."""
+    """Return the message type to relay, one that a human speaks in."""
     if typed not in RELAY_TYPES:
-        raise RelayTypeUnknown(typed)
+        raise UserError(f'relay: unknown type "{typed}" — must be one of: {", ".join(RELAY_TYPES)}')
     return typed
-
-
-class MarkerUnrecognised(UserError):
-    """A status does not begin with one of the five markers."""
-
-    def __init__(self, status: str) -> None:
-        super().__init__(
-            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; expected one of {" ".join(MARKERS)}'
-        )
-
-
-class ThreadIdInvalid(UserError):
-    """A thread was named in a way no directory of the bridge can be named."""
-
-    def __init__(self, typed: str) -> None:
-        super().__init__(
-            f'thread-id "{typed}" is not a valid kebab-case slug '
-            "(two or more lowercase letters, digits and hyphens, no hyphen at either end)"
-        )
-
-
-class ThreadIdReserved(UserError):
-    """The thread could be made but would never be listed."""
-
-    def __init__(self, typed: str) -> None:
-        super().__init__(f'thread-id "{typed}" is reserved: a directory of that name is never listed as a thread')
-
-
-class MessageTypeUnknown(UserError):
-    """`send` was given something that is not one of the ten types."""
-
-    def __init__(self, typed: str) -> None:
-        super().__init__(f'unknown message type "{typed}" — must be one of: {", ".join(MESSAGE_TYPES)}')
-
-
-class RelayTypeUnknown(UserError):
-    """`relay` was given a type that a human does not speak in."""
-
-    def __init__(self, typed: str) -> None:
-        super().__init__(f'relay: unknown type "{typed}" — must be one of: {", ".join(RELAY_TYPES)}')

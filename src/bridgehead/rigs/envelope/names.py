@@ -26,10 +26,14 @@ class RigId(str):
 
     @classmethod
     def parse(cls, typed: str, *, where: str | None = None) -> RigId:
-        """Normalise what was typed, or raise RigIdInvalid; `where` names the flag or file it came from."""
+        """Normalise what was typed and refuse what is no rig id; `where` names the flag or file it came from."""
         normal = normalise(typed)
         if not is_rig_id(normal):
-            raise RigIdInvalid(normal, where=where)
+            prefix = f"{where}: " if where else ""
+            raise UserError(
+                f'{prefix}rig id "{normal}" is not a canonical kebab-case slug '
+                "(start with a letter, then lowercase letters, digits and hyphens only)"
+            )
         return cls(normal)
 
     @property
@@ -59,7 +63,7 @@ def parse_recipients(typed: Iterable[str]) -> tuple[RigId, ...]:
     pieces = [trim(piece) for value in typed for piece in value.split(",")]
     recipients = tuple(RigId.parse(piece, where="--to") for piece in pieces if piece)
     if not recipients:
-        raise RecipientMissing
+        raise UserError("`--to <rig-id>` is required (one or more)")
     return recipients
 
 
@@ -116,24 +120,3 @@ def envelope_at(path: str) -> EnvelopePath | None:
     if not is_thread_directory(top) or "/" in filename or not is_envelope_name(filename):
         return None
     return EnvelopePath(top, filename)
-
-
-class RigIdInvalid(UserError):
-    """A rig was named in a way no rig can be named."""
-
-    def __init__(self, text: str, *, where: str | None = None) -> None:
-        prefix = f"{where}: " if where else ""
-        better = suggestion(text)
-        question = f'. Did you mean "{better}"?' if better else ""
-        super().__init__(
-            f'{prefix}rig id "{text}" is not a canonical kebab-case slug '
-            f"(start with a letter, then lowercase letters, digits and hyphens only){question}"
-        )
-        self.text = text
-
-
-class RecipientMissing(UserError):
-    """An envelope was to be sent to nobody."""
-
-    def __init__(self) -> None:
-        super().__init__("`--to <rig-id>` is required (one or more)")

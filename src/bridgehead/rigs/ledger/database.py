@@ -216,13 +216,6 @@ class LedgerDatabase:
         )
 
 
-class NewerTables(sqlite3.DatabaseError):
-    """A later version has been here; what it means by our tables is not known."""
-
-    def __init__(self, version: str) -> None:
-        super().__init__(f"its tables are of version {version}, this program knows {OUR_VERSION}")
-
-
 def prepare(database: sqlite3.Connection) -> None:
     """Make what is missing. `run_id` refers to `runs` only where another tool brought that table."""
     runs = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'").fetchone()
@@ -233,7 +226,7 @@ def prepare(database: sqlite3.Connection) -> None:
     database.commit()
     (version,) = database.execute("SELECT value FROM bridge_meta WHERE key = 'bridgehead_version'").fetchone()
     if not str(version).isdecimal() or int(version) > OUR_VERSION:
-        raise NewerTables(version)
+        raise sqlite3.DatabaseError(f"its tables are of version {version}, this program knows {OUR_VERSION}")
 
 
 def _message(row: Sequence[object]) -> Message:

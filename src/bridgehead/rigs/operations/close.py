@@ -25,13 +25,6 @@ class CloseRequest(NamedTuple):
     allow_secret: bool = False
 
 
-class AlreadyClosed(UserError):
-    """A thread has one end."""
-
-    def __init__(self, thread_id: str) -> None:
-        super().__init__(f"{thread_id}/{RESOLUTION_FILE} already exists — a thread may only be closed once")
-
-
 def close(rig: Rig, request: CloseRequest) -> Closed:
     """Write, commit and push the resolution, addressed to the rig most often met in the thread."""
     if not request.thread_id:
@@ -46,7 +39,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
     with rig.repository.lock():
         rig.repository.recover()
         if rig.repository.has_file(path) or rig.repository.has_directory(path):
-            raise AlreadyClosed(thread_id)
+            raise UserError(f"{thread_id}/{RESOLUTION_FILE} already exists — a thread may only be closed once")
         rig.ledger.catch_up()
         recipient = closing_recipient(own, _named_in(rig, thread_id), _named_in(rig, None))
         draft = draft_close(rig.author, thread_id, outcome, recipient, rig.today, note=request.note)

@@ -158,10 +158,10 @@ def relay_subject(message_type: str, thread_id: str, nonce: str) -> str:
 
 
 def parse_outcome(typed: str) -> StatusClass:
-    """Return how a thread is to be closed, or raise OutcomeUnknown."""
+    """Return how a thread is to be closed."""
     outcome = next((known for known in _CLOSING_WORDS if known == typed), None)
     if outcome is None:
-        raise OutcomeUnknown(typed)
+        raise UserError(f'--status must be "cancelled" or "completed" (got "{typed}")')
     return outcome
 
 
@@ -221,7 +221,8 @@ def _sealed(fields: Mapping[str, Value], body: str) -> Draft:
     clean = clean_body(body)
     frontmatter = {**present(fields), "body_hash": body_hash(clean)}
     if faults := (*schema_faults(frontmatter), *_unwritable(frontmatter)):
-        raise SchemaRefused(faults)
+        listed = ", ".join(f"{fault.path} {fault.message}" for fault in faults)
+        raise UserError(f"envelope frontmatter failed schema validation: {listed}")
     return Draft(frontmatter, clean)
 
 
@@ -232,19 +233,3 @@ def _unwritable(frontmatter: Mapping[str, Value]) -> list[SchemaFault]:
         for name, value in frontmatter.items()
         if isinstance(value, str) and utf8(value) != value.encode("utf-8", "surrogatepass")
     ]
-
-
-class SchemaRefused(UserError):
-    """What was to be written is not a valid envelope."""
-
-    def __init__(self, faults: Sequence[SchemaFault]) -> None:
-        listed = ", ".join(f"{fault.path} {fault.message}" for fault in faults)
-        super().__init__(f"envelope frontmatter failed schema validation: {listed}")
-        self.faults = tuple(faults)
-
-
-class OutcomeUnknown(UserError):
-    """A thread was to be closed in a way there is no word for."""
-
-    def __init__(self, typed: str) -> None:
-        super().__init__(f'--status must be "cancelled" or "completed" (got "{typed}")')

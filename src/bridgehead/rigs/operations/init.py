@@ -44,11 +44,6 @@ class AlreadyThere(UserError):
         super().__init__(f"{what} already exists — pass --force to overwrite")
 
 
-class DisplayNameTooLong(UserError):
-    def __init__(self, length: int) -> None:
-        super().__init__(f"--display-name exceeds {DISPLAY_NAME_CAP}-char cap (it has {length})")
-
-
 def check_identity(request: InitRequest) -> NewIdentity:
     """The checks that need no repository, in the order of the contract."""
     if not request.rig_id:
@@ -56,7 +51,7 @@ def check_identity(request: InitRequest) -> NewIdentity:
     rig_id = RigId.parse(request.rig_id, where="--rig-id")
     name = request.display_name
     if name is not None and len(name) > DISPLAY_NAME_CAP:
-        raise DisplayNameTooLong(len(name))
+        raise UserError(f"--display-name exceeds {DISPLAY_NAME_CAP}-char cap (it has {len(name)})")
     return NewIdentity(rig_id, name or None)
 
 

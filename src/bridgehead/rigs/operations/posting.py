@@ -65,29 +65,13 @@ class ArrivalRefused(PushFailed):
         self.hint = f"what the remote has was refused ({refusal}): {advice}; then {PUSH_COMMAND}"
 
 
-class EnvelopeTooLarge(UserError):
-    """An envelope was to be sent that no rig could read."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(
-            f"the envelope would have {size} bytes, more than the 50 MiB ({MAX_ENVELOPE_BYTES}) anybody reads"
-        )
-
-
-class ThreadMissing(UserError):
-    """A turn was to be posted in a thread that has no directory."""
-
-    def __init__(self, thread_id: str) -> None:
-        super().__init__(
-            f'thread directory not found: "{thread_id}"', hint=f"rig-bridge new {thread_id} opens the thread"
-        )
-
-
 def require_thread(rig: Rig, thread_id: str) -> str:
     """Return the thread's id if it has a directory; whether a thread may be called so is the schema's to say."""
     inside = not thread_id.startswith("/") and ".." not in thread_id.split("/")
     if not inside or not rig.repository.has_directory(thread_id):
-        raise ThreadMissing(thread_id)
+        raise UserError(
+            f'thread directory not found: "{thread_id}"', hint=f"rig-bridge new {thread_id} opens the thread"
+        )
     refuse_members_thread(thread_id)
     return thread_id
 
@@ -112,7 +96,9 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
     """Write, commit and push one envelope. The caller holds the lock and has asked for the wire."""
     text = what.draft.text.encode()
     if len(text) > MAX_ENVELOPE_BYTES:
-        raise EnvelopeTooLarge(len(text))
+        raise UserError(
+            f"the envelope would have {len(text)} bytes, more than the 50 MiB ({MAX_ENVELOPE_BYTES}) anybody reads"
+        )
     if len(text) > _LARGE_FILE_BYTES:
         rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
     if not what.push or wire is None:

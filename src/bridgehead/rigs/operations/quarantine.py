@@ -11,15 +11,6 @@ from bridgehead.rigs.threads.quarantine import KeptApart, Quarantine, verdict_li
 from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped
 
 
-class NotInQuarantine(NotFound):
-    """Nothing is on record about this path."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(
-            f'no envelope "{path}" is in quarantine', hint="rig-bridge quarantine list names those that are"
-        )
-
-
 class QuarantineList(NamedTuple):
     """Everything on record, those taken in all the same included."""
 
@@ -63,7 +54,7 @@ def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
     for entry in Quarantine(rig.repository.private_dir).entries:
         if entry.path == path:
             return QuarantineEntry(entry)
-    raise NotInQuarantine(path)
+    raise NotFound(f'no envelope "{path}" is in quarantine', hint="rig-bridge quarantine list names those that are")
 
 
 def _row(entry: KeptApart) -> str:

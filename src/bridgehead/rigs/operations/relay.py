@@ -37,51 +37,13 @@ class RelayRequest(NamedTuple):
     allow_secret: bool = False
 
 
-class NotARelayRig(UserError):
-    """L5: only a rig whose name says so may speak for a human."""
-
-    def __init__(self, rig_id: RigId) -> None:
-        super().__init__(
-            f"relay: rig '{rig_id}' is not a relay rig. Relay rig-ids MUST end in '{RELAY_SUFFIX}'",
-            hint=f"rig-bridge init --force --rig-id <name>{RELAY_SUFFIX} in the operator's own clone",
-        )
-
-
-class OperatorUnknown(UserError):
-    """L6: a relay turn carries the operator's own name."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "relay: git user.name and user.email must be set, because the turn is committed in the operator's name",
-            hint="git config user.name NAME; git config user.email ADDRESS",
-        )
-
-
-class SigningKeyMissing(UserError):
-    """L9: there is no unsigned relay."""
-
-    def __init__(self, rig_id: RigId) -> None:
-        super().__init__(
-            f"relay: a git signing key is required (user.signingkey); rig '{rig_id}' relayed nothing",
-            hint="git config user.signingkey ~/.ssh/id_ed25519.pub   "
-            "(or post without attestation: rig-bridge send --unattested)",
-        )
-
-
-class ParentUnknown(UserError):
-    """L8: a relay turn answers a turn of its thread."""
-
-    def __init__(self, thread_id: str, in_reply_to: str) -> None:
-        super().__init__(
-            f'relay: parent unknown: no envelope of thread "{thread_id}" has body_hash {in_reply_to}',
-            hint="rig-bridge thread shows the hashes; --allow-unknown-parent relays all the same",
-        )
-
-
 def require_relay_rig(rig: Rig) -> RigId:
     """L5, for everything a relay rig alone may do."""
     if not rig.config.rig_id.is_relay:
-        raise NotARelayRig(rig.config.rig_id)
+        raise UserError(
+            f"relay: rig '{rig.config.rig_id}' is not a relay rig. Relay rig-ids MUST end in '{RELAY_SUFFIX}'",
+            hint=f"rig-bridge init --force --rig-id <name>{RELAY_SUFFIX} in the operator's own clone",
+        )
     return rig.config.rig_id
 
 
@@ -155,10 +117,17 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
 def _operator(rig: Rig) -> tuple[Identity, str]:
     operator = rig.repository.identity()
     if operator is None:
-        raise OperatorUnknown
+        raise UserError(
+            "relay: git user.name and user.email must be set, because the turn is committed in the operator's name",
+            hint="git config user.name NAME; git config user.email ADDRESS",
+        )
     key = rig.repository.signing_key()
     if key is None:
-        raise SigningKeyMissing(rig.config.rig_id)
+        raise UserError(
+            f"relay: a git signing key is required (user.signingkey); rig '{rig.config.rig_id}' relayed nothing",
+            hint="git config user.signingkey ~/.ssh/id_ed25519.pub   "
+            "(or post without attestation: rig-bridge send --unattested)",
+        )
     return operator, key
 
 
@@ -181,7 +150,10 @@ def _recipients(own: RigId, typed: Sequence[str], turns: Sequence[Turn]) -> tupl
 def _check_parent(rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Turn], *, allow_unknown: bool) -> None:
     if not any(turn.body_hash == in_reply_to for turn in turns):
         if not allow_unknown:
-            raise ParentUnknown(thread_id, in_reply_to)
+            raise UserError(
+                f'relay: parent unknown: no envelope of thread "{thread_id}" has body_hash {in_reply_to}',
+                hint="rig-bridge thread shows the hashes; --allow-unknown-parent relays all the same",
+            )
         rig.tell(f"warning: no envelope of this thread has body_hash {in_reply_to}")
     elif latest(turns).body_hash != in_reply_to:
         rig.tell(f"warning: the chain moved: {latest(turns).path} is newer than the turn you answer")

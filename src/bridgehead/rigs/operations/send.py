@@ -15,7 +15,7 @@ from bridgehead.rigs.envelope.fields import (
     parse_status,
     status_class,
 )
-from bridgehead.rigs.envelope.names import REQUEST_FILE, RigId, next_filename, parse_recipients
+from bridgehead.rigs.envelope.names import REQUEST_FILE, next_filename, parse_recipients
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.operations.drafts import (
     draft_send,
@@ -59,26 +59,6 @@ class SendRequest(NamedTuple):
     refuse_typos: bool = False  # a recipient nobody has heard of, but of somebody of a similar name
 
 
-class CouncilOnlyOnResults(UserError):
-    """A review was to be attached to something that is no result."""
-
-    def __init__(self, message_type: str) -> None:
-        super().__init__(
-            f"send: --council goes with {REVIEWED_TYPE} only (got {message_type})",
-            hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
-        )
-
-
-class RelayMaySendOnlySigned(UserError):
-    """A rig that speaks for a human tried to send without a signature."""
-
-    def __init__(self, rig_id: RigId) -> None:
-        super().__init__(
-            f"rig '{rig_id}' speaks for a human and relays signed turns; it may send only with --unattested",
-            hint="rig-bridge relay DECISIONS|RESPONSE|ACK …",
-        )
-
-
 def send(rig: Rig, request: SendRequest) -> Sent:
     """Check everything, then write; nothing is written before all checks pass."""
     if not request.message_type:
@@ -87,10 +67,16 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         raise UserError("send: --thread <id> is required")
     message_type = parse_message_type(request.message_type)
     if request.council and message_type != REVIEWED_TYPE:
-        raise CouncilOnlyOnResults(message_type)
+        raise UserError(
+            f"send: --council goes with {REVIEWED_TYPE} only (got {message_type})",
+            hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
+        )
     recipients = parse_recipients(request.recipients)
     if rig.config.rig_id.is_relay and not request.unattested:
-        raise RelayMaySendOnlySigned(rig.config.rig_id)
+        raise UserError(
+            f"rig '{rig.config.rig_id}' speaks for a human and relays signed turns; it may send only with --unattested",
+            hint="rig-bridge relay DECISIONS|RESPONSE|ACK …",
+        )
     thread_id = require_thread(rig, request.thread_id)
     status = _status(rig, request, message_type)
     body = request.body() if request.body else None

@@ -49,20 +49,13 @@ class MarkUnreadable(NamedTuple):
     reason: str
 
 
-class AlreadyMarked(UserError):
-    """Two marks in one body would leave open which of them counts."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the body holds a council block already, so --council was refused",
-            hint="take the block out of the body, or send it without --council",
-        )
-
-
 def with_mark(body: str, mark: CouncilMark) -> str:
     """Return the body with the block at its end."""
     if _OPENED.search(body):
-        raise AlreadyMarked
+        raise UserError(
+            "the body holds a council block already, so --council was refused",
+            hint="take the block out of the body, or send it without --council",
+        )
     return f"{body.rstrip()}\n\n{mark.block()}"
 
 

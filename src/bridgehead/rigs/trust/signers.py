@@ -46,15 +46,6 @@ class Signer(NamedTuple):
     key: PublicKey
 
 
-class PrincipalInvalid(UserError):
-    """A signer was named in a way the file cannot hold."""
-
-    def __init__(self, typed: str) -> None:
-        super().__init__(
-            f'trust: "{typed}" cannot be the name of a signer; give one e-mail address without blanks or quotes'
-        )
-
-
 class KeyInvalid(UserError):
     """What was given is not a public key."""
 
@@ -63,20 +54,6 @@ class KeyInvalid(UserError):
             f"trust: that is not an SSH public key ({reason})",
             hint="give the text of a .pub file or its path; a private key is never needed",
         )
-
-
-class SignerUnknown(NotFound):
-    """Somebody was to be removed who is not in the file."""
-
-    def __init__(self, principal: str) -> None:
-        super().__init__(f'trust: no signer "{principal}" in the allowed-signers file')
-
-
-class SignerKnown(UserError):
-    """The same key is already trusted for the same signer."""
-
-    def __init__(self, principal: str) -> None:
-        super().__init__(f'trust: this key of "{principal}" is in the allowed-signers file already')
 
 
 def parse_public_key(text: str) -> PublicKey:
@@ -98,25 +75,27 @@ def signers(text: str) -> Iterator[Signer]:
 
 
 def with_signer(text: str, principal: str, key: PublicKey, since: int | None = None) -> str:
-    """Return the file with one more signer, or raise PrincipalInvalid or SignerKnown.
+    """Return the file with one more signer; a name it cannot hold and a key that is in it are refused.
 
     `since` is how many commits were there already: those it did not sign are not held against it.
     """
     if not _PRINCIPAL.fullmatch(principal):
-        raise PrincipalInvalid(principal)
+        raise UserError(
+            f'trust: "{principal}" cannot be the name of a signer; give one e-mail address without blanks or quotes'
+        )
     for known in signers(text):
         if known.key.blob == key.blob and principal in known.principals.split(","):
-            raise SignerKnown(principal)
+            raise UserError(f'trust: this key of "{principal}" is in the allowed-signers file already')
     before = text if not text or text.endswith("\n") else text + "\n"
     dated = "" if since is None else f" since={since}"
     return f"{before}{principal} {NAMESPACES} {key}{dated}\n"
 
 
 def without_signer(text: str, principal: str) -> str:
-    """Return the file without any key of a signer, or raise SignerUnknown; other names on a line keep theirs."""
+    """Return the file without any key of a signer that is in it; other names on a line keep theirs."""
     kept = [_line_without(line, principal) for line in text.splitlines(keepends=True)]
     if all(was == now for was, now in zip(text.splitlines(keepends=True), kept, strict=True)):
-        raise SignerUnknown(principal)
+        raise NotFound(f'trust: no signer "{principal}" in the allowed-signers file')
     return "".join(kept)
 
 

@@ -71,7 +71,7 @@ class GitPosting(Posting):
     def _refuse_taken_name(self) -> None:
         directory = self._clone.location.top_level / self.path.rpartition("/")[0]
         if os.path.lexists(directory / ".git"):
-            raise NestedRepository(str(directory))
+            raise UserError(f"{directory!s} is a git repository of its own; nothing was written")
         if any((self._clone.location.git_dir / name).exists() for name in _OTHER_OPERATIONS):
             raise CommitFailed("cannot make a partial commit during a merge, cherry-pick or revert")
         tracked = self._clone.git.read("ls-files", "-z", "--", self.path)
@@ -131,13 +131,6 @@ class GitPosting(Posting):
         if must_sign and not carries_signature(self._clone, commit):
             raise SigningFailed("git made a commit without a signature")
         return commit
-
-
-class NestedRepository(UserError):
-    """The thread directory is a repository of its own, so its files cannot be committed here."""
-
-    def __init__(self, directory: str) -> None:
-        super().__init__(f"{directory} is a git repository of its own; nothing was written")
 
 
 def ask_for_commit(

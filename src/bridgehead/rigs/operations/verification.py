@@ -73,7 +73,7 @@ class Committed(NamedTuple):
 
 
 def committed_envelopes(
-    history: Sequence[CommitRecord], counts: Callable[[str], object] = envelope_at, *, first_position: int = 0
+    history: Iterable[CommitRecord], counts: Callable[[str], object] = envelope_at, *, first_position: int = 0
 ) -> list[Committed]:
     """Follow every envelope through a history, given parents first; what was deleted again is left out.
 
@@ -89,8 +89,8 @@ def committed_envelopes(
             if change.status == "D":
                 gone.update([change.path] if found.pop(change.path, None) else ())
             elif known is None:
-                again = change.path in gone
-                found[change.path] = Committed(change.path, change.blob, change.is_symlink, commit, again, position)
+                again, by = change.path in gone, commit._replace(message="", changes=())
+                found[change.path] = Committed(change.path, change.blob, change.is_symlink, by, again, position)
             elif change.blob != known.blob:
                 found[change.path] = known._replace(blob=change.blob, is_symlink=change.is_symlink, rewritten=True)
     return list(found.values())

@@ -78,7 +78,23 @@ class EnvelopeIndex:
 
     def threads(self) -> list[ThreadListing]:
         """Return every directory that holds at least one envelope, by name (rigs §2)."""
-        return [listing for listing in map(self.thread, self.names) if listing.envelopes]
+        return [self.thread(name) for name in self.names if self.holds_envelopes(name)]
+
+    def holds_envelopes(self, name: str) -> bool:
+        """Tell whether a directory is a thread, if possible without reading its rows."""
+        listed_there = bool(self._file.outline(name).rigs)
+        return bool(self.thread(name).envelopes) if self.quarantine.names_in(name) else listed_there
+
+    def is_committed(self, name: str) -> bool:
+        """Tell whether everything in a thread was found as HEAD has it."""
+        known = self._file.outline(name)
+        return bool(known.tree and known.extent)
+
+    def marks(self) -> dict[str, tuple[int, int]] | None:
+        """Return what changes when the rows of a thread do, by thread; None while a file is too fresh to be known."""
+        loose = [self._stored(name)[0].values() for name in self.names if not self._file.outline(name).extent]
+        fresh = any(row.content == UNCACHEABLE for rows in loose for row in rows)
+        return None if fresh else {name: self._file.mark(name) for name in self.names}
 
     def names_naming(self, rigs: Iterable[str]) -> list[str]:
         """Return the directories in which something may name one of these rigs; the others are not even read."""

@@ -48,7 +48,7 @@ class Outline(NamedTuple):
     extent: str = ""  # which files they are of, if all of them are blobs
     tree: str = ""  # what HEAD had there, when nothing in the work tree was different
     stamp: str = ""  # of the directory when its names were last read
-    rigs: Sequence[str] = ()  # who wrote and was written to
+    rigs: Sequence[str] = ()  # who wrote and was written to; nobody: it holds no envelope
 
 
 class IndexSpoilt(Exception):
@@ -131,6 +131,10 @@ class IndexFile:
             self._outlines[thread] = noted
             self._is_noted = True
 
+    def mark(self, thread: str) -> tuple[int, int]:
+        """Return what changes with the rows of a thread; those that were changed must be put away."""
+        return self.file_rows.stored.get(thread, _NOTHING)[1], self.history_rows.stored.get(thread, _NOTHING)[1]
+
     def names_any(self, thread: str, rigs: Iterable[str]) -> bool:
         """Tell, without reading them, whether one of these rigs wrote or was written to in a thread."""
         return not set(rigs).isdisjoint(self.outline(thread).rigs)
@@ -210,11 +214,11 @@ def mentions(directory: Path, name: str) -> bool:
 
 
 def _with_rows(outline: Outline, rows: Collection[FileRow]) -> Outline:
-    rigs = {name for row in rows for name in (row.sender, *([row.to] if isinstance(row.to, str) else row.to))}
+    told = [(row.sender, *([row.to] if isinstance(row.to, str) else row.to)) for row in rows if row.readable]
     lasting = all(is_lasting(row.content) for row in rows)
     judged = all(row.findings is not None for row in rows)
     extent = _extent([row.filename for row in rows], judged=judged) if lasting else ""
-    return outline._replace(extent=extent, rigs=sorted(rigs))
+    return outline._replace(extent=extent, rigs=sorted({name for names in told for name in names}))
 
 
 _JUDGED = "1"

@@ -104,19 +104,15 @@ class Running:
         return GitAnswer(self._process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
     def fields(self) -> Iterator[str]:
-        """Yield what stands between the NULs as it comes; a failure raises at the end."""
+        """Yield what stands between the NULs as it comes; a failure raises at the end. Who stops early abandons it."""
         if self._process.stdout is None:
             raise RuntimeError("it was started without output")
         rest = b""
-        try:
-            while chunk := self._process.stdout.read(_PIPE_BYTES):
-                *whole, rest = (rest + chunk).split(b"\0")
-                yield from map(os.fsdecode, whole)
-            require_success(self._command, self.answer())
-            yield os.fsdecode(rest)
-        except BaseException:
-            self.abandon()
-            raise
+        while chunk := self._process.stdout.read(_PIPE_BYTES):
+            *whole, rest = (rest + chunk).split(b"\0")
+            yield from map(os.fsdecode, whole)
+        require_success(self._command, self.answer())
+        yield os.fsdecode(rest)
 
     def converse(self, request: bytes) -> IO[bytes]:
         """Hand one request to a process that takes several, and return where its answers appear."""

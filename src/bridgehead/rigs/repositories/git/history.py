@@ -93,9 +93,15 @@ def history(git: Git, head: str | None, after: str | None) -> History:
 
 def _all_commits(git: Git, head: str) -> Iterator[CommitRecord]:
     """Yield the commits as git finds them: at once they take more memory than everything else."""
-    with SignalsHeld():
-        running = git.start(*log_arguments(head), settings=_SMALL_CACHE)
-    yield from _read_log(running.fields())
+    running: Running | None = None
+    try:
+        with SignalsHeld():
+            running = git.start(*log_arguments(head), settings=_SMALL_CACHE)
+        yield from _read_log(running.fields())
+    except BaseException:
+        if running is not None:
+            running.abandon()
+        raise
 
 
 def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:

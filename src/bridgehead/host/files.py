@@ -62,9 +62,10 @@ def write_atomic(
 def read_bounded(path: AnyPath, max_bytes: int, *, root: AnyPath | None = None) -> bytes:
     """Return the content of a regular file of at most `max_bytes`."""
     with opened_regular(path, root=root) as handle, translated(path, "read"):
-        if os.fstat(handle).st_size > max_bytes:
+        size = os.fstat(handle).st_size
+        if size > max_bytes:
             raise FileTooLarge(path, "read", f"it is larger than {max_bytes} bytes")
-        content = _read_up_to(handle, max_bytes + 1)
+        content = _read_up_to(handle, max_bytes + 1, size + 1)
     if len(content) > max_bytes:  # it grew while it was read
         raise FileTooLarge(path, "read", f"it is larger than {max_bytes} bytes")
     return content
@@ -193,11 +194,11 @@ def _sync_directory(directory: int) -> None:
             raise
 
 
-def _read_up_to(handle: int, limit: int) -> bytes:
-    content = bytearray()
+def _read_up_to(handle: int, limit: int, at_once: int) -> bytes:
+    content = os.read(handle, at_once)  # nearly always all of it, which need not be copied then
     while len(content) < limit and (chunk := os.read(handle, min(limit - len(content), 1 << 20))):
         content += chunk
-    return bytes(content)
+    return content
 
 
 def _await_turn(handle: int) -> None:

@@ -176,7 +176,8 @@ class RepositorySuite:
         }
         assert set(pair.here.survey("demo-02").names()) == {"demo-02"}
         assert {file.path for file in pair.here.survey("demo-01").dirty} == {"demo-01/A.md", "demo-01/C.md"}
-        assert pair.here.survey().digest == survey.digest
+        assert pair.here.survey().index_text == survey.index_text and survey.still_stands()
+        assert set(survey.trees()) == set(pair.here.survey("demo-01").trees()) == {"demo-01"}
 
     def test_history_is_given_once_and_then_only_what_is_new(self, pair: Pair):
         root = pair.here.head().commit
@@ -187,14 +188,15 @@ class RepositorySuite:
         rest = pair.here.history(second, after=first)
         stranger = pair.here.history(second, after="f" * 40)
 
-        assert [record.commit for record in whole.commits] == [root, first, second]
+        commits = [*whole.commits]
+        assert [record.commit for record in commits] == [root, first, second]
         assert whole.from_start
         assert [record.commit for record in rest.commits] == [second]
         assert not rest.from_start
         assert stranger.from_start
         assert pair.here.ancestry() == {root: (), first: (root,), second: (first,)}
         assert set(pair.here.committed_files(first)) == {"demo-01/A.md"}
-        assert pair.here.newest_commits(second, 2) == [*whole.commits[:0:-1]]
+        assert pair.here.newest_commits(second, 2) == commits[:0:-1]
 
     def test_a_lost_race_is_a_value_and_the_turn_is_rebuilt_under_the_next_name(self, pair: Pair):
         theirs = send(pair.there, "demo-01/ACK.md", b"theirs\n")

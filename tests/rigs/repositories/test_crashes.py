@@ -17,7 +17,6 @@ from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git import command as command_module
 from bridgehead.rigs.repositories.git import history, survey
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.command import GitAnswer
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import GitSurvey
 from bridgehead.rigs.repositories.records import Recovered, Wire
@@ -241,22 +240,35 @@ def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
 
 
 def test_a_survey_stopped_at_any_step_leaves_no_git(clone):
-    git = Clone(clone).git
-    steps = list(stopped_at_every_step(lambda: GitSurvey(git, clone, None), *FOLLOWED, survey.__file__))
+    place = Clone(clone)
+    look = partial(GitSurvey, place.git, clone, place.location.index_file, None)
+    steps = list(stopped_at_every_step(lambda: look().index_text, *FOLLOWED, survey.__file__))
     assert len(steps) > 50
 
 
-def test_a_survey_that_fails_leaves_no_git(clone, monkeypatch):
+def test_reading_all_commits_stopped_at_any_step_leaves_no_git(clone, world):
+    head = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     git = Clone(clone).git
 
-    def fail(*_: object) -> GitAnswer:
-        raise GitFailed("git status failed")
+    look = lambda: list(history.history(git, head, None).commits)  # noqa: E731
+    steps = list(stopped_at_every_step(look, *FOLLOWED, history.__file__))
 
+    assert len(steps) > 50
+
+
+def test_commits_that_nobody_reads_to_the_end_leave_no_git(clone, world):
+    head = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
+    world.commit(clone, {"demo-01/ACK-2.md": envelope("demo-01")})
     others = children()
-    monkeypatch.setattr(git, "ask", fail)
-    with pytest.raises(GitFailed):
-        GitSurvey(git, clone, None)
+    commits = iter(history.history(Clone(clone).git, head, None).commits)
+    assert next(commits).commit
+    del commits
     assert children() <= others
+
+
+def test_a_log_that_fails_is_no_short_history(clone):
+    with pytest.raises(GitFailed):
+        list(history.history(Clone(clone).git, "0" * 40, None).commits)
 
 
 def test_looking_for_the_commits_of_a_thread_stopped_at_any_step_leaves_no_git(clone, world, monkeypatch):

@@ -346,7 +346,7 @@ def test_replacement_objects_do_not_hide_what_was_committed(world, clone):
     second = world.commit(clone, {"demo-01/B.md": envelope("demo-01")})
     world.git("replace", second, first, at=clone)
     history = GitRepository(clone).history(second)
-    assert [change.path for change in history.commits[-1].changes] == ["demo-01/B.md"]
+    assert [change.path for change in [*history.commits][-1].changes] == ["demo-01/B.md"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.git.repository import GitRepository
+from bridgehead.rigs.repositories.git.survey import GitSurvey
 from bridgehead.rigs.threads import index_store
 from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
@@ -243,7 +244,7 @@ def test_a_merge_makes_history_branch_and_positions_are_the_same_cold_and_warm(w
         lambda stored: stored[: len(stored) // 2],
         lambda stored: stored.replace(b"rig-a", b"rig-b"),
         lambda stored: b"[]\n" + stored,
-        lambda stored: stored.replace(b'"format": 2', b'"format": 999', 1),
+        lambda stored: stored.replace(b'"format": 3', b'"format": 999', 1),
         lambda stored: b"{" * 100_000,
     ],
     ids=["empty", "zeros", "torn", "altered", "list", "future", "nested"],
@@ -254,7 +255,7 @@ def test_a_spoilt_index_is_rebuilt_silently(world, clone, damage):
     path = index_file(clone)
     path.write_bytes(damage(path.read_bytes()))
     assert look(clone) == before
-    assert json.loads(path.read_bytes().splitlines()[0])["format"] == 2
+    assert json.loads(path.read_bytes().splitlines()[0])["format"] == 3
 
 
 def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, clone):
@@ -263,18 +264,23 @@ def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, c
     world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     before = look(clone)
     path = index_file(clone)
-    header = json.loads(path.read_bytes().splitlines()[0])
-    extent = path.read_bytes().splitlines()[1].partition(b"\t")[2].partition(b" ")[0]  # as if the rows were right
-    for rows in (
-        b"demo-01\t%b {}\n" % extent,
-        b'demo-01\t%b {"files":[[1]],"history":[[2]]}\n' % extent,
-        b"demo-01\t{}\n",
-        b"demo-01\t[1]\n",
-        b'demo-01\t{"files":[[1]],"history":[[2]]}\n',
-        b"demo-01\n",
-    ):
-        path.write_bytes(json.dumps({**header, "checksum": crc32(rows)}).encode() + b"\n" + rows)
-        assert look(clone) == before
+    first, listed, _ = path.read_bytes().split(b"\n", 2)
+    [outline] = json.loads(listed)  # name, extent, tree, stamp and rigs, then length and checksum of either half
+    for files, history in ((b"[[1]]", b"[[2]]"), (b"7", b"[]"), (b"[", b"[]"), (b"", b"")):
+        described = [*outline[:5], len(files), crc32(files), len(history), crc32(history)]
+        for rows in ([described], [[]], [described[:-1]], [1]):
+            listed = json.dumps(rows).encode()
+            header = {**json.loads(first), "checksum": crc32(listed)}
+            path.write_bytes(json.dumps(header).encode() + b"\n" + listed + b"\n" + files + history)
+            assert look(clone) == before
+
+
+def test_rows_of_one_thread_that_were_damaged_are_noticed_when_they_are_read(world, clone):
+    world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}", date=f"2026-05-1{n}") for n in (1, 2)})
+    before = look(clone)
+    path = index_file(clone)
+    path.write_bytes(path.read_bytes().replace(b"2026-05-12", b"2026-05-13"))
+    assert look(clone) == before
 
 
 def test_threads_that_name_nobody_asked_for_are_not_read(world, clone, monkeypatch):
@@ -282,8 +288,8 @@ def test_threads_that_name_nobody_asked_for_are_not_read(world, clone, monkeypat
     world.commit(clone, {f"{name}/ACK.md": envelope(name, sender) for name, sender in names.items()})
     look(clone)
     decoded = []
-    decode = index_store._decode
-    monkeypatch.setattr(index_store, "_decode", lambda line: decoded.append(line) or decode(line))
+    decode = index_store._rows
+    monkeypatch.setattr(index_store, "_rows", lambda columns: decoded.append(columns) or decode(columns))
 
     index = EnvelopeIndex(GitRepository(clone), with_findings=True)
 
@@ -291,7 +297,48 @@ def test_threads_that_name_nobody_asked_for_are_not_read(world, clone, monkeypat
     assert index.names_naming(["rig-a"]) == ["demo-01"]
     assert index.names_naming(["rig-b", "rig-ab"]) == ["demo-02", "demo-03"]
     assert index.names_naming(["rig-z"]) == sorted(names)  # to whom all of them are addressed
-    assert index.thread("demo-02").envelopes[0].turn.sender == "rig-b" and len(decoded) == 1
+    assert index.thread("demo-02").envelopes[0].turn.sender == "rig-b" and len(decoded) == 2  # both halves
+
+
+def test_a_directory_that_was_left_alone_is_not_listed_again(world, clone, monkeypatch):
+    world.commit(clone, {".gitignore": b"SECRET*.md\n", **{f"demo-0{n}/A.md": envelope(f"demo-0{n}") for n in (1, 2)}})
+    monkeypatch.setattr("bridgehead.rigs.threads.index.is_settled", lambda stamp, now: True)
+    look(clone)
+    listed = []
+    names_in = GitSurvey.names_in
+    monkeypatch.setattr(GitSurvey, "names_in", lambda self, name: listed.append(name) or names_in(self, name))
+
+    assert EnvelopeIndex(GitRepository(clone), with_findings=True).names == ["demo-01", "demo-02"] and listed == []
+
+    (clone / "demo-02/SECRET.md").write_bytes(envelope("demo-02"))
+    os.utime(clone / "demo-02", (1, 1))  # whatever the clock did
+    index = EnvelopeIndex(GitRepository(clone), with_findings=True)
+    assert set(listed) == {"demo-02"}
+    assert [one.turn.filename for one in index.thread("demo-02").envelopes] == ["A.md", "SECRET.md"]
+
+
+def test_rows_read_while_somebody_else_commits_are_not_taken_for_those_of_the_commit_before(world, clone, monkeypatch):
+    old = world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
+    tracked = GitSurvey.tracked
+
+    def too_late(self: GitSurvey) -> object:
+        world.commit(clone, {"demo-01/A.md": envelope("demo-01", body="other\n")})
+        return tracked(self)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(GitSurvey, "tracked", too_late)
+        look(clone)
+    world.git("checkout", "-q", old, at=clone)
+    assert look(clone) == look_afresh(clone)
+
+
+def test_a_rename_into_another_thread_is_seen_in_both(world, clone):
+    world.commit(clone, {f"demo-01/{name}.md": envelope("demo-01", body=f"{name}\n") for name in "AB"})
+    world.commit(clone, {"demo-02/C.md": envelope("demo-02")})
+    look(clone)
+    world.git("mv", "demo-01/A.md", "demo-02/A.md", at=clone)
+    (clone / "demo-01/A.md").write_bytes(envelope("demo-01", body="another\n"))
+    assert look(clone) == look_afresh(clone)
 
 
 def test_an_index_that_cannot_be_written_costs_only_time(world, clone):

@@ -35,8 +35,18 @@ class Seen(Survey):
         dirty: Sequence[DirtyFile] = (),
         names: Sequence[str] = ("ACK.md",),
     ) -> None:
-        self.head, self.index_text, self.dirty = head, index_text, tuple(dirty)
+        self.head, self._index_text, self.dirty = head, index_text, tuple(dirty)
         self._names = names
+
+    @property
+    def index_text(self) -> str:
+        return self._index_text
+
+    def still_stands(self) -> bool:
+        return True
+
+    def trees(self) -> Mapping[str, str]:
+        return {"demo-01": "7ee"}
 
     def tracked(self) -> Mapping[str, TrackedFile]:
         return {"demo-01/ACK.md": TrackedFile("b10b", is_symlink=False)}
@@ -44,8 +54,14 @@ class Seen(Survey):
     def tracked_paths(self) -> set[str]:
         return set(self.tracked())
 
-    def names(self) -> Mapping[str, Sequence[str]]:
-        return {"demo-01": self._names}
+    def directories(self) -> Sequence[str]:
+        return ["demo-01"]
+
+    def names_in(self, thread: str) -> Sequence[str]:
+        return self._names
+
+    def stamp_of(self, thread: str) -> Stamp | None:
+        return None
 
 
 def state(survey: Survey, stamp: Stamp | None = LONG_AGO) -> str | None:

@@ -143,7 +143,7 @@ def test_gpgsign_is_honoured_without_being_demanded(world, clone, key):
     (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
         commit = posting.land("ACK: x")
-    assert repository.history(commit).commits[-1].signed
+    assert [*repository.history(commit).commits][-1].signed
     world.git("config", "user.signingkey", "/no/such/key.pub", at=clone)
     repository = GitRepository(clone)
     with (

@@ -87,8 +87,7 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
     known, state = _cached_catalogue(rig)
     if state is None:
         return known, status_of(rig, known)
-    shared = (state, known.survey.ahead)
-    return known, _statuses.get_or_make(rig.repository.root, shared, lambda: status_of(rig, known))
+    return known, _statuses.get_or_make(rig.repository.root, state, lambda: status_of(rig, known))
 
 
 def cached_inbox(rig: Rig) -> Inbox:
@@ -106,16 +105,14 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     return known, _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
 
 
-def _cached_catalogue(rig: Rig) -> tuple[Catalogue, str | None]:
+def _cached_catalogue(rig: Rig) -> tuple[Catalogue, Hashable | None]:
     """The catalogue and the state it was made from; without a state it is not cached."""
-    repository = rig.repository
-    survey = repository.survey()
-    state = state_of(survey, repository.stamp, time.time_ns(), quarantine_state(repository.private_dir))
-
-    def make() -> Catalogue:
-        return catalogue(rig, survey=survey, with_findings=True)
-
-    return make() if state is None else _clones.get_or_make(repository.root, state, make), state
+    known = catalogue(rig, with_findings=True)
+    marks, survey = known.marks(), known.survey
+    if marks is None:
+        return known, None
+    state = (survey.head, survey.ahead, survey.dirty, quarantine_state(rig.repository.private_dir), *marks.items())
+    return _clones.get_or_make(rig.repository.root, state, lambda: known), state
 
 
 def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:

@@ -6,7 +6,7 @@ A file that cannot be written is a warning and nothing more; the next reconcile 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -151,7 +151,7 @@ class RigLedger:
                     note = f"push retry made it {made[message.commit_sha]}"
                     database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note)
 
-    def _insert_missing(self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None) -> int:
+    def _insert_missing(self, database: LedgerDatabase, history: Iterable[CommitRecord], thread_id: str | None) -> int:
         added = 0
         for message in self._messages(history):
             if thread_id in (None, message.thread) and database.find(message.commit_sha, message.path) is None:
@@ -179,7 +179,7 @@ class RigLedger:
         note = "the commit is no longer in history"
         return sum(database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note) for message in gone)
 
-    def _messages(self, history: Sequence[CommitRecord]) -> Iterator[Message]:
+    def _messages(self, history: Iterable[CommitRecord]) -> Iterator[Message]:
         """Every envelope that a history adds, with the content it was added with; none that is kept apart."""
         quarantine = Quarantine(self._rig.repository.private_dir)
         added = [
@@ -199,7 +199,7 @@ class RigLedger:
                 yield message_of(path, commit, envelope)
 
     def _history(self) -> Sequence[CommitRecord]:
-        return self._rig.repository.history(self._head or None).commits
+        return tuple(self._rig.repository.history(self._head or None).commits)
 
     @property
     def _own(self) -> str:

@@ -69,19 +69,23 @@ class Catalogue:
 
     def is_all_committed(self) -> bool:
         """Tell whether every envelope is as HEAD has it, as far as git answers for that."""
-        tracked = self.survey.tracked_paths()
-        return not self.survey.dirty and all(
-            f"{listing.thread_id}/{envelope.turn.filename}" in tracked
-            for listing in map(self.listing, self.thread_ids())
-            for envelope in listing.envelopes
-        )
+        return not self.survey.dirty and all(map(self._index.is_committed, self.thread_ids()))
+
+    def marks(self) -> dict[str, tuple[int, int]] | None:
+        """What changes when anything in a thread does, by thread; None while a file is too fresh to be known."""
+        return self._index.marks()
+
+    def let_go(self, thread_id: str) -> None:
+        """Keep nothing of a thread at hand: all of them at once take much memory, and each can be read again."""
+        self._listings.pop(thread_id, None)
+        self._index.let_go(thread_id)
 
     def thread_ids(self, *, naming: Iterable[str] | None = None) -> list[str]:
         """The threads, or those alone in which one of these rigs is named."""
         if self._thread_id is not None:
             return [self._thread_id]
         names = self._index.names if naming is None else self._index.names_naming(naming)
-        return [name for name in names if self.listing(name).envelopes]
+        return [name for name in names if self._index.holds_envelopes(name)]
 
     def listing(self, thread_id: str) -> ThreadListing:
         if thread_id not in self._listings:

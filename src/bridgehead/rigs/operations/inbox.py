@@ -65,7 +65,6 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
     unseen = Crossings(rig.repository.private_dir).with_turn
     judge = _Judge(rig, known, identities)
     naming = known.thread_ids(naming=(own, *wards))
-    threads = [_turns(known, name) for name in naming if name != MEMBERS_THREAD]
 
     def concerns(debtor: str, creditor: str) -> bool:
         return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))
@@ -74,7 +73,17 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
         is_closed = known.is_closed(thread[0].thread_id)
         return obligations(thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed)
 
-    at_first_sight = [(thread, owed) for thread in threads if (owed := owed_in(thread, lambda _turn: True))]
+    at_first_sight, arrived, conflicts = [], [], []
+    for name in naming:
+        thread = _turns(known, name) if name != MEMBERS_THREAD else []
+        owed = owed_in(thread, lambda _turn: True) if thread else []
+        delivered = unseen_deliveries(rig, known, thread, own)
+        ends = closings(thread)
+        at_first_sight += [(thread, owed)] if owed else []
+        arrived += delivered
+        conflicts += [tuple(ends)] if len(ends) > 1 and own in _named_in(thread) else []
+        if not owed and not delivered:
+            known.let_go(name)
     judge.look_at(turn for thread, owed in at_first_sight for turn in _concerned(thread, owed))
     debts = [
         one
@@ -83,14 +92,13 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
         if one.is_open and judge.is_shown(one.asked)
     ]
     now = rig.now_ms()
-    arrived = [turn for thread in threads for turn in unseen_deliveries(rig, known, thread, own)]
     judge.look_at(arrived)
     return Desk(
         _newest_first(judge.debt(one) for one in debts if one.debtor == own),
         _newest_first(judge.debt(one) for one in debts if one.asked.sender == own),
         [judge.notice(turn) for turn in sorted(arrived, key=_by_time, reverse=True) if judge.is_shown(turn)],
         _newest_first(judge.debt(one) for one in debts if one.debtor in wards and one.is_overdue(now)),
-        [tuple(ends) for thread in threads if len(ends := closings(thread)) > 1 and own in _named_in(thread)],
+        conflicts,
     )
 
 

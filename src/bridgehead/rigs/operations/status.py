@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bridgehead.rigs.envelope.text import iso_timestamp
@@ -33,7 +33,7 @@ def status(rig: Rig, *, wide: bool = False, with_findings: bool = False) -> Stat
 
 def status_of(rig: Rig, known: Catalogue) -> Status:
     """The status that one look at the bridge shows."""
-    return _completed(rig, known.survey, _summed_up(known, _latest(rig, known), wide=False))
+    return _completed(rig, known.survey, _summed_up(rig, known, wide=False))
 
 
 def standing_freezes(rig: Rig) -> dict[str, Freeze]:
@@ -74,7 +74,7 @@ def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> 
 
     is_large = len(survey.tracked()) >= WORTH_A_SHORT_CUT
     known = catalogue(rig, survey=survey, with_findings=with_findings, with_history=wide or not is_large)
-    threads = _summed_up(known, _latest(rig, known), wide=wide)
+    threads = _summed_up(rig, known, wide=wide)
     if wide and rig.settings is not None:
         threads = _with_debts(rig, threads)
     if sum(thread.envelope_count for thread in threads) >= WORTH_CACHING:
@@ -92,28 +92,37 @@ def _with_debts(rig: Rig, threads: Sequence[ThreadSummary]) -> list[ThreadSummar
     return [thread._replace(owe=owe[thread.thread_id], owed=owed[thread.thread_id]) for thread in threads]
 
 
-def _latest(rig: Rig, known: Catalogue) -> dict[str, ListedEnvelope]:
-    """The latest envelope of every thread: from the newest commits if they tell, else from all of history."""
+def _summed_up(rig: Rig, known: Catalogue, *, wide: bool) -> list[ThreadSummary]:
+    """The threads, newest first, each read by itself.
+
+    Which envelope is the latest is taken from the newest commits if they tell, else from all of history.
+    """
+    from bridgehead.rigs.threads.latest_turns import of_the_last_day, placed_latest
+
+    commits = [] if known.is_placed else rig.repository.newest_commits(known.survey.head or "", MOST_COMMITS)
+    added = {change.path for commit in commits for change in commit.changes}
+    lately: dict[str, list[ListedEnvelope]] = {}
+    threads = []
+    for thread_id in known.thread_ids():
+        envelopes = known.listing(thread_id).envelopes
+        lately[thread_id] = [envelope for envelope in of_the_last_day(envelopes) if envelope.path in added]
+        threads.append(_summary(known, max(envelopes, key=lambda envelope: envelope.turn.order_key()), wide=wide))
+        known.let_go(thread_id)
     if not known.is_placed:
-        from bridgehead.rigs.threads.latest_turns import placed_latest
-
-        groups = {thread_id: known.listing(thread_id).envelopes for thread_id in known.thread_ids()}
-        newest = rig.repository.newest_commits(known.survey.head or "", MOST_COMMITS)
-        found = placed_latest(groups, newest) if known.is_all_committed() else None
-        if found is not None:
-            return found
-        known.place()
-    return {
-        thread_id: max(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
-        for thread_id in known.thread_ids()
-    }
+        latest = placed_latest(lately, commits) if known.is_all_committed() else None
+        if latest is None:
+            known.place()
+            return _summed_up(rig, known, wide=wide)
+        threads = [_with_latest(known, thread, latest[thread.thread_id]) for thread in threads]
+    return newest_first(threads)
 
 
-def _summed_up(known: Catalogue, latest: Mapping[str, ListedEnvelope], *, wide: bool) -> list[ThreadSummary]:
-    return newest_first(_summary(known, thread_id, newest, wide=wide) for thread_id, newest in latest.items())
+def _with_latest(known: Catalogue, thread: ThreadSummary, newest: ListedEnvelope) -> ThreadSummary:
+    return thread._replace(latest=newest.turn, last_modified=iso_timestamp(known.modified_ms(newest)))
 
 
-def _summary(known: Catalogue, thread_id: str, newest: ListedEnvelope, *, wide: bool) -> ThreadSummary:
+def _summary(known: Catalogue, newest: ListedEnvelope, *, wide: bool) -> ThreadSummary:
+    thread_id = newest.turn.thread_id
     return ThreadSummary(
         latest=newest.turn,
         envelope_count=len(known.listing(thread_id).envelopes),

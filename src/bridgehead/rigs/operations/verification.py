@@ -33,6 +33,7 @@ from bridgehead.rigs.trust.verification_kinds import (
 if TYPE_CHECKING:
     from bridgehead.rigs.views.results import Verified
 
+_AT_ONCE = 5000  # envelopes whose contents are held in memory
 _TOO_LARGE = ParseFailure("the file is larger than an envelope may be")
 
 
@@ -73,7 +74,7 @@ class Committed(NamedTuple):
 
 
 def committed_envelopes(
-    history: Sequence[CommitRecord], counts: Callable[[str], object] = envelope_at, *, first_position: int = 0
+    history: Iterable[CommitRecord], counts: Callable[[str], object] = envelope_at, *, first_position: int = 0
 ) -> list[Committed]:
     """Follow every envelope through a history, given parents first; what was deleted again is left out.
 
@@ -89,8 +90,8 @@ def committed_envelopes(
             if change.status == "D":
                 gone.update([change.path] if found.pop(change.path, None) else ())
             elif known is None:
-                again = change.path in gone
-                found[change.path] = Committed(change.path, change.blob, change.is_symlink, commit, again, position)
+                again, by = change.path in gone, commit._replace(message="", changes=())
+                found[change.path] = Committed(change.path, change.blob, change.is_symlink, by, again, position)
             elif change.blob != known.blob:
                 found[change.path] = known._replace(blob=change.blob, is_symlink=change.is_symlink, rewritten=True)
     return list(found.values())
@@ -98,10 +99,14 @@ def committed_envelopes(
 
 def subjects_of(rig: Rig, envelopes: Sequence[Committed], *, require_council: bool | None = None) -> list[Subject]:
     """Read envelopes straight from the object store; whether results must be reviewed is the owner's choice."""
-    blobs = rig.repository.read_blobs([found.blob for found in envelopes if not found.is_symlink])
     required = rig.reviews.are_required() if require_council is None else require_council
     reviews = rig.reviews if required else None
-    return [_subject(found, blobs.get(found.blob), reviews) for found in envelopes]
+    subjects: list[Subject] = []
+    for start in range(0, len(envelopes), _AT_ONCE):
+        some = envelopes[start : start + _AT_ONCE]
+        blobs = rig.repository.read_blobs([found.blob for found in some if not found.is_symlink])
+        subjects += [_subject(found, blobs.get(found.blob), reviews) for found in some]
+    return subjects
 
 
 def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Subject:

@@ -17,7 +17,9 @@ from bridgehead.rigs.operations.thread import thread, verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.obligations import DebtState
+from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.views.listings import Debt, Notice, thread_object
 from bridgehead.rigs.views.result_format import LINE_PREFIX, SCHEMA_VERSION, stamped
 from bridgehead.rigs.views.terminal import PLAIN, Style
@@ -123,14 +125,14 @@ def parse_interval(typed: str | None, *, fetching: bool) -> float:
 
 def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
     """The events of one run; it goes on until the caller stops asking."""
-    events = Watch(request.op, heartbeat=request.heartbeat)
-    yield events.begin(_snapshot(rig, request), _one_shot(rig, request), rig.now_ms())
+    events, look = Watch(request.op, heartbeat=request.heartbeat), _Look(rig, request)
+    yield events.begin(look.again(events.is_new), _one_shot(rig, request), rig.now_ms())
     while True:
         rig.sleep(request.interval_seconds)
         try:
             if request.op == "sync":
                 yield from _synced(rig, events, request)
-            news = events.update(_snapshot(rig, request), rig.now_ms())
+            news = events.update(look.again(events.is_new), rig.now_ms())
             for late in (event for event in news if event["event"] == "overdue"):
                 rig.announce("rig.overdue", thread=late["thread_id"], debtor=late["debtor"])
         except BridgeheadError as error:
@@ -160,16 +162,45 @@ def _thread_object(rig: Rig, thread_id: str | None) -> dict[str, object]:
     return thread_object(shown.thread_id, shown.envelopes, shown.divergences)
 
 
-def _snapshot(rig: Rig, request: WatchRequest) -> Snapshot:
-    known = catalogue(rig, request.thread_id, with_findings=True)
-    divergences = {name: known.causality(name).divergence() for name in known.thread_ids()}
-    return Snapshot(
-        envelopes=_notices(rig, known),
-        closed=frozenset(name for name in known.thread_ids() if known.is_closed(name)),
-        divergences={name: found for name, found in divergences.items() if found is not None},
-        overdue=_overdue(rig, known),
-        freezes={name: freeze for name, freeze in standing_freezes(rig).items() if request.thread_id in (None, name)},
-    )
+class _Look:
+    """Looks at the threads that changed since it looked last; what it knows of the others is all it keeps."""
+
+    def __init__(self, rig: Rig, request: WatchRequest) -> None:
+        self._rig = rig
+        self._thread_id = request.thread_id
+        self._marks: dict[str, object] = {}
+        self._apart = ""
+        self._closed: set[str] = set()
+        self._divergences: dict[str, Divergence] = {}
+
+    def again(self, is_new: Callable[[str], bool]) -> Snapshot:
+        """Return how the bridge stands, with those envelopes only whose paths are new."""
+        known = catalogue(self._rig, self._thread_id, with_findings=True)
+        fresh = [envelope for name in self._changed(known) for envelope in self._look_at(known, name, is_new)]
+        notices = zip(fresh, verify_listed(self._rig, known, fresh), strict=True)
+        freezes = standing_freezes(self._rig).items()
+        return Snapshot(
+            envelopes={listed.path: Notice(listed.turn, verdict) for listed, verdict in notices},
+            closed=frozenset(self._closed),
+            divergences=dict(self._divergences),
+            overdue=_overdue(self._rig, known),
+            freezes={name: freeze for name, freeze in freezes if self._thread_id in (None, name)},
+        )
+
+    def _changed(self, known: Catalogue) -> list[str]:
+        """The threads to look at; what is kept apart decides what is listed in all of them."""
+        marks, apart = known.marks() or {}, quarantine_state(self._rig.repository.private_dir)
+        before, self._marks, self._apart = self._marks if apart == self._apart else {}, dict(marks), apart
+        return [name for name in known.thread_ids() if name not in before or before[name] != marks.get(name)]
+
+    def _look_at(self, known: Catalogue, name: str, is_new: Callable[[str], bool]) -> list[ListedEnvelope]:
+        fresh = [envelope for envelope in known.listing(name).envelopes if is_new(envelope.path)]
+        divergence = known.causality(name).divergence()
+        self._divergences.pop(name, None)
+        self._divergences |= {name: divergence} if divergence else {}
+        (self._closed.add if known.is_closed(name) else self._closed.discard)(name)
+        known.let_go(name)
+        return fresh
 
 
 def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
@@ -181,12 +212,6 @@ def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
     return {f"{debt.asked.turn.path} {debt.owed.debtor}": debt for debt in (*late, *found.escalated)}
 
 
-def _notices(rig: Rig, known: Catalogue) -> dict[str, Notice]:
-    envelopes = known.envelopes()
-    verdicts = verify_listed(rig, known, envelopes)
-    return {listed.path: Notice(listed.turn, verdict) for listed, verdict in zip(envelopes, verdicts, strict=True)}
-
-
 class Watch:
     """One run of `--watch`: remembers what it has announced, numbers what it says."""
 
@@ -196,15 +221,24 @@ class Watch:
         self._sequence = 0
         self._last_ms = 0
         self._seen = _EMPTY
-        self._announced: set[tuple[str, str]] = set()
+        self._announced: set[int] = set()  # there may be very many
+        self._has_begun = False
         self.refused_head: str | None = None  # the remote head whose refusal was told last
 
     def begin(self, snapshot: Snapshot, one_shot: Mapping[str, object], now_ms: int) -> Event:
         """Return the first event: what the command prints without `--watch`."""
-        self._announced.update(_once_only(snapshot))
+        for what in _once_only(snapshot):
+            self._is_first(*what)
         self._seen = snapshot
+        self._has_begun = True
         self._note_refusal(one_shot)
         return self._event("snapshot", now_ms, one_shot)
+
+    def is_new(self, path: str) -> bool:
+        """Tell whether an envelope has to be announced; what is there at the beginning has not."""
+        return (
+            hash(("envelope", path)) not in self._announced if self._has_begun else not self._is_first("envelope", path)
+        )
 
     def update(self, snapshot: Snapshot, now_ms: int) -> list[Event]:
         """Return what is new, or a heartbeat when nothing has been said for long."""
@@ -255,15 +289,15 @@ class Watch:
 
     def _is_first(self, name: str, subject: str) -> bool:
         """Tell whether this is news in this run, however often it comes and goes."""
-        known = (name, subject) in self._announced
-        self._announced.add((name, subject))
+        known = (what := hash((name, subject))) in self._announced
+        self._announced.add(what)
         return not known
 
 
 class Snapshot(NamedTuple):
     """A bridge as it stood at one moment."""
 
-    envelopes: Mapping[str, Notice]  # by path
+    envelopes: Mapping[str, Notice]  # by path, perhaps those only that were not there before
     closed: frozenset[str]  # thread ids
     divergences: Mapping[str, Divergence]  # by thread id
     freezes: Mapping[str, Freeze]  # by thread id

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -43,14 +42,19 @@ class Survey(ABC):
     branch: str | None
     ahead: int
     dirty: tuple[DirtyFile, ...]
-    index_text: str  # equal texts: the index holds the same files
 
-    @cached_property
-    def digest(self) -> str:
-        """The index text where it has to be short."""
-        from hashlib import sha256  # takes longer to import than most commands need to look around
+    @property
+    @abstractmethod
+    def index_text(self) -> str:
+        """Equal texts: the index holds the same files."""
 
-        return sha256(self.index_text.encode("utf-8", "surrogateescape")).hexdigest()
+    @abstractmethod
+    def still_stands(self) -> bool:
+        """Tell whether everything asked for so far was seen of one state of the index."""
+
+    @abstractmethod
+    def trees(self) -> Mapping[str, str]:
+        """Return the directories that HEAD has at its top, with what changes when anything in them is different."""
 
     @abstractmethod
     def tracked(self) -> Mapping[str, TrackedFile]:
@@ -61,8 +65,20 @@ class Survey(ABC):
         """Return every path the index holds."""
 
     @abstractmethod
+    def directories(self) -> Sequence[str]:
+        """Return the names of everything looked at that could be the directory of a thread, and may be a file."""
+
+    @abstractmethod
+    def names_in(self, thread: str) -> Sequence[str]:
+        """Return the names in a directory, tracked or not; none if it is none."""
+
+    @abstractmethod
+    def stamp_of(self, thread: str) -> Stamp | None:
+        """Return what changes when a name in a directory comes or goes, as of now; None for what is no directory."""
+
     def names(self) -> Mapping[str, Sequence[str]]:
         """Return the names in every directory that could be a thread, tracked or not."""
+        return {thread: names for thread in self.directories() if (names := self.names_in(thread))}
 
 
 class Posting(ABC):

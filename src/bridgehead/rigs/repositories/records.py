@@ -6,7 +6,7 @@ Paths are relative to the top level with `/` between their parts; bytes that are
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bridgehead.rigs.trust.attestation import Signature
@@ -95,7 +95,7 @@ class CommitRecord(NamedTuple):
 class History(NamedTuple):
     """Commits, parents before children."""
 
-    commits: tuple[CommitRecord, ...]
+    commits: Iterable[CommitRecord]  # to be gone through once
     from_start: bool  # False: these come after a commit the caller already knew
 
 

@@ -108,3 +108,13 @@ def names_in(directory: str | Path) -> list[str]:
 
 def _listed(directory: int) -> list[str]:
     return os.listdir(directory)
+
+
+def directory_stamp(directory: str) -> Stamp | None:
+    """Return what tells a directory from itself with another name in it; None for a link or something else."""
+    try:
+        found = os.lstat(directory)
+    except OSError:
+        return None
+    is_directory = stat.S_ISDIR(found.st_mode)
+    return Stamp(found.st_ino, 0, found.st_mtime_ns, found.st_ctime_ns, False) if is_directory else None

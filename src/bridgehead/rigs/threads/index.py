@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.names import envelope_at, is_envelope_name
 from bridgehead.rigs.repositories.base import Repository, Survey
-from bridgehead.rigs.repositories.records import CommitRecord, History, PathChange
+from bridgehead.rigs.repositories.records import CommitRecord, History, PathChange, TrackedFile
 from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelope, listed
-from bridgehead.rigs.threads.index_store import (
-    UNCACHEABLE,
-    Header,
-    IndexFile,
-    IndexSpoilt,
-    ThreadRows,
-    Wanted,
-    read_rows,
-)
+from bridgehead.rigs.threads.index_store import UNCACHEABLE, Header, IndexFile, IndexSpoilt, Wanted, read_rows
 from bridgehead.rigs.threads.output_cache import is_settled
 from bridgehead.rigs.threads.quarantine import Quarantine
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
@@ -86,7 +78,23 @@ class EnvelopeIndex:
 
     def threads(self) -> list[ThreadListing]:
         """Return every directory that holds at least one envelope, by name (rigs §2)."""
-        return [listing for listing in map(self.thread, self.names) if listing.envelopes]
+        return [self.thread(name) for name in self.names if self.holds_envelopes(name)]
+
+    def holds_envelopes(self, name: str) -> bool:
+        """Tell whether a directory is a thread, if possible without reading its rows."""
+        listed_there = bool(self._file.outline(name).rigs)
+        return bool(self.thread(name).envelopes) if self.quarantine.names_in(name) else listed_there
+
+    def is_committed(self, name: str) -> bool:
+        """Tell whether everything in a thread was found as HEAD has it."""
+        known = self._file.outline(name)
+        return bool(known.tree and known.extent)
+
+    def marks(self) -> dict[str, tuple[int, int]] | None:
+        """Return what changes when the rows of a thread do, by thread; None while a file is too fresh to be known."""
+        loose = [self._stored(name)[0].values() for name in self.names if not self._file.outline(name).extent]
+        fresh = any(row.content == UNCACHEABLE for rows in loose for row in rows)
+        return None if fresh else {name: self._file.mark(name) for name in self.names}
 
     def names_naming(self, rigs: Iterable[str]) -> list[str]:
         """Return the directories in which something may name one of these rigs; the others are not even read."""
@@ -94,13 +102,13 @@ class EnvelopeIndex:
 
     def thread(self, name: str) -> ThreadListing:
         """Return one thread, empty if there is nothing in it. What is in quarantine is not."""
-        stored = self._stored(name)
-        rows = [row for _, row in sorted(stored.files.items())] if name in self.names else []
-        names: Iterable[str] = self.survey.names().get(name, ())
+        files, history = self._stored(name)
+        rows = [row for _, row in sorted(files.items())] if name in self.names else []
+        names: Iterable[str] = self.survey.names_in(name) if name in self.names else ()
         if apart := self._kept_apart(name, rows):
             rows = [row for row in rows if row.filename not in apart]
             names = [filename for filename in names if filename not in apart]
-        history = self._in_order or stored.history
+        history = self._in_order or history
         return ThreadListing(
             name,
             tuple(listed(name, row, history.get(row.filename)) for row in rows if row.readable),
@@ -110,14 +118,18 @@ class EnvelopeIndex:
 
     def committed(self, thread: str) -> dict[str, HistoryRow]:
         """Return how the files of a thread came into HEAD, by name, whatever the work tree holds."""
-        return self._stored(thread).history
+        return self._stored(thread)[1]
 
-    def _stored(self, thread: str) -> ThreadRows:
+    def let_go(self, thread: str) -> None:
+        """Keep nothing of a thread at hand that can be read again."""
+        self._file.put_away(thread)
+
+    def _stored(self, thread: str) -> tuple[dict[str, FileRow], dict[str, HistoryRow]]:
         try:
-            return self._file.thread(thread)
+            return self._file.files(thread), self._file.history(thread)
         except IndexSpoilt:
             self._bring_up_to_date()
-            return self._file.thread(thread)
+            return self._file.files(thread), self._file.history(thread)
 
     def _kept_apart(self, thread: str, rows: Sequence[FileRow]) -> frozenset[str]:
         listed_there = self.quarantine.names_in(thread)
@@ -137,57 +149,76 @@ class EnvelopeIndex:
 
     def _bring_up_to_date(self) -> None:
         known = self._file.header
-        self.names = self._take_in_files(known)
+        self.names = self._take_in_files()
         is_new = self.survey.head != known.head and (known.head is not None or self._with_history)
         header = self._take_in(self._repository.history(self.survey.head, known.head), known) if is_new else known
-        digest = self.survey.digest if self._is_whole else header.digest
-        if not self._is_whole and self._file.has_changes:
-            digest = None  # this thread is ahead of the others now
-        self._file.save(header._replace(digest=digest))
+        self._file.save(header)
 
     def _take_in(self, history: History, known: Header) -> Header:
         """Bring positions up to HEAD."""
         if history.from_start:
             self._file.clear_history()
-            known = Header(digest=known.digest)
-        for thread in fold_commits(self._file.history_of, history.commits, known.commits):
-            self._file.touch(thread)
-        linear = known.linear and all(len(commit.parents) < 2 for commit in history.commits)
-        return Header(self.survey.head, known.commits + len(history.commits), linear, known.digest)
+            known = Header()
+        counted, linear = known.commits, known.linear
 
-    def _take_in_files(self, known: Header) -> list[str]:
+        def passing() -> Iterator[CommitRecord]:
+            nonlocal counted, linear
+            for commit in history.commits:
+                counted, linear = counted + 1, linear and len(commit.parents) < 2
+                yield commit
+
+        self._file.history_rows.changed |= fold_commits(self._file.history, passing(), counted)
+        return Header(self.survey.head, counted, linear)
+
+    def _take_in_files(self) -> list[str]:
         """Bring the rows of every thread looked at up to what lies in the work tree, and return the threads."""
-        same_index = self._is_whole and known.digest == self.survey.digest
         differing = {file.path for file in self.survey.dirty if file.differs_from_index}
-        unsettled = {path.partition("/")[0] for path in differing}
-        threads = {
-            thread: [name for name in names if is_envelope_name(name)] for thread, names in self.survey.names().items()
-        }
-        wanted: list[Wanted] = []
-        for thread, names in threads.items():
-            holds = same_index and thread not in unsettled
-            if not (holds and self._file.still_holds(thread, names, with_findings=self._with_findings)):
-                wanted += self._compare(thread, names, differing)
-        for thread, row, envelope in read_rows(self._repository, wanted, with_findings=self._with_findings):
-            self._file.thread(thread).files[row.filename] = row
-            self._file.touch(thread)
+        unsettled = {path.partition("/")[0] for file in self.survey.dirty for path in (file.path, file.origin or "")}
+        tracked: Mapping[str, TrackedFile] | None = None
+        now, found, seen = time.time_ns(), [], []
+        for thread in self.survey.directories():
+            tree = "" if thread in unsettled else self.survey.trees().get(thread, "")
+            stamp = self.survey.stamp_of(thread)  # before its names are read
+            if tree and self._file.is_unchanged(thread, tree, stamp, with_findings=self._with_findings):
+                found.append(thread)
+            elif self.survey.names_in(thread):
+                found.append(thread)
+                names = [name for name in self.survey.names_in(thread) if is_envelope_name(name)]
+                holds = self._file.still_holds(thread, tree, names, with_findings=self._with_findings)
+                if not (tree and holds):
+                    tracked = self.survey.tracked() if tracked is None else tracked
+                    self._read_anew(thread, self._compare(thread, names, differing, tracked))
+                seen.append((thread, tree, stamp if stamp and is_settled(stamp, now) else None))
+        still_stands = bool(seen) and self.survey.still_stands()
+        for thread, tree, stamp in seen:
+            self._file.note(thread, tree if still_stands else "", stamp)
+        return sorted(found)
+
+    def _read_anew(self, thread: str, wanted: Sequence[Wanted]) -> None:
+        for row, envelope in read_rows(self._repository, thread, wanted, with_findings=self._with_findings):
+            self._file.files(thread)[row.filename] = row
+            self._file.file_rows.changed.add(thread)
             if self._for_reading and envelope is not None:
                 self._loaded[row.content] = envelope
-        return sorted(threads)
+        if self._is_whole:
+            self._file.put_away(thread)
 
-    def _compare(self, thread: str, names: Sequence[str], differing: set[str]) -> list[Wanted]:
+    def _compare(
+        self, thread: str, names: Sequence[str], differing: set[str], tracked: Mapping[str, TrackedFile]
+    ) -> list[Wanted]:
         """Drop the rows of files that are gone and return the files that must be read."""
-        rows = self._file.thread(thread).files
+        rows = self._file.files(thread)
         for gone in rows.keys() - set(names):
             del rows[gone]
-            self._file.touch(thread)
+            self._file.file_rows.changed.add(thread)
         wanted = []
         for name in names:
-            file = self._identify(thread, name, differing)
+            path = f"{thread}/{name}"
+            file = self._identify(name, path, None if path in differing else tracked.get(path))
             row = rows.get(name)
             if file is None:
                 if rows.pop(name, None):
-                    self._file.touch(thread)
+                    self._file.file_rows.changed.add(thread)
             elif row is None or not self._is_current(row, file):
                 wanted.append(file)
         return wanted
@@ -196,18 +227,16 @@ class EnvelopeIndex:
         known = row.content == file.content and row.content != UNCACHEABLE
         return known and not (self._with_findings and row.findings is None)
 
-    def _identify(self, thread: str, name: str, differing: set[str]) -> Wanted | None:
+    def _identify(self, name: str, path: str, tracked: TrackedFile | None) -> Wanted | None:
         """Say by what a file's content is known; None for directories and devices."""
-        path = f"{thread}/{name}"
-        tracked = self.survey.tracked().get(path)
-        if tracked is not None and tracked.blob is not None and path not in differing:
-            return Wanted(thread, name, tracked.blob, tracked.is_symlink, is_blob=not tracked.is_symlink)
+        if tracked is not None and tracked.blob is not None:
+            return Wanted(name, tracked.blob, tracked.is_symlink, is_blob=not tracked.is_symlink)
         stamp = self._repository.stamp(path)
         if stamp is None:
             return None
         content = f"{UNCACHEABLE}{stamp.inode}.{stamp.size}.{stamp.modified_ns}.{stamp.changed_ns}"
         known = content if is_settled(stamp, time.time_ns()) else UNCACHEABLE
-        return Wanted(thread, name, known, stamp.is_symlink)
+        return Wanted(name, known, stamp.is_symlink)
 
 
 class ThreadListing(NamedTuple):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from bridgehead.errors import FileError
@@ -15,6 +14,7 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.base import Repository
+from bridgehead.rigs.repositories.records import Stamp
 from bridgehead.rigs.threads.index_rows import (
     FileRow,
     HistoryRow,
@@ -26,11 +26,12 @@ from bridgehead.rigs.threads.index_rows import (
 )
 from bridgehead.rigs.trust.verification_kinds import Kind
 
-FORMAT = 2
+FORMAT = 3
 _MAX_BYTES = 1024 * 1024 * 1024
 _FILE_NAME = "envelopes.idx"
 UNCACHEABLE = "~"
 MAX_KEPT_BYTES = 256 * 1024
+_Row = TypeVar("_Row", FileRow, HistoryRow)
 
 
 class Header(NamedTuple):
@@ -39,136 +40,200 @@ class Header(NamedTuple):
     head: str | None = None  # history is known up to here
     commits: int = 0
     linear: bool = True  # no merges: each commit descends from all before it
-    digest: str | None = None  # of what the index held when all threads were last read
 
 
-class ThreadRows(NamedTuple):
-    """Both halves of a thread's rows, by file name."""
+class Outline(NamedTuple):
+    """What is known of a thread without reading its rows."""
 
-    files: dict[str, FileRow]
-    history: dict[str, HistoryRow]
+    extent: str = ""  # which files they are of, if all of them are blobs
+    tree: str = ""  # what HEAD had there, when nothing in the work tree was different
+    stamp: str = ""  # of the directory when its names were last read
+    rigs: Sequence[str] = ()  # who wrote and was written to; nobody: it holds no envelope
 
 
 class IndexSpoilt(Exception):
-    """Rows that passed the checksum make no sense; the index has been emptied, so ask again."""
+    """Stored rows are damaged or make no sense; the index has been emptied, so ask again."""
+
+
+class Rows(Generic[_Row]):
+    """One half of the rows, by thread and file name. They are read when asked for; most never are."""
+
+    def __init__(self, make: Callable[[Iterable[Any]], _Row]) -> None:
+        self._make: Callable[[Iterable[Any]], _Row] = make
+        self._read: dict[str, dict[str, _Row]] = {}
+        self.changed: set[str] = set()
+        self.stored: dict[str, tuple[bytes | memoryview, int]] = {}  # with the checksum
+
+    def of(self, thread: str) -> dict[str, _Row]:
+        if thread not in self._read:
+            content, checksum = self.stored.get(thread, _NOTHING)
+            if crc32(content) != checksum:
+                raise ValueError("damaged")
+            self._read[thread] = {row[0]: row for row in map(self._make, _rows(json.loads(bytes(content))))}
+        return self._read[thread]
+
+    def put_away(self, thread: str) -> dict[str, _Row] | None:
+        """Keep the rows of a thread in the form in which they are stored only; return them if that is new."""
+        rows = self._read.pop(thread, None)
+        if rows is None or thread not in self.changed:
+            return None
+        content = json.dumps(_columns(rows), separators=(",", ":")).encode()  # all ASCII: half the time to read back
+        self.stored[thread] = (content, crc32(content))
+        return rows
+
+    def clear(self) -> None:
+        self._read.clear()
+        self.changed.clear()
+        self.stored.clear()
 
 
 class IndexFile:
-    """The stored rows."""
+    """The stored rows; whoever changes some says so with `touch` of that half."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _FILE_NAME
         self.header = Header()
-        self._lines: dict[str, bytes] = {}
-        self._threads: dict[str, ThreadRows] = {}
-        self._changed: set[str] = set()
+        self._outlines: dict[str, Outline] = {}
+        self._is_noted = False  # something that the file lacks
+        self.file_rows = Rows(FileRow._make)
+        self.history_rows = Rows(HistoryRow._make)
         self._load()
 
     def thread_names(self) -> set[str]:
-        return {*self._lines, *self._threads}
+        return {*self._outlines, *self.file_rows.changed, *self.history_rows.changed}
 
-    def thread(self, name: str) -> ThreadRows:
-        """Return a thread's rows; whoever changes them says so with `touch`."""
-        if name not in self._threads:
-            try:
-                self._threads[name] = _decode(self._lines[name]) if name in self._lines else ThreadRows({}, {})
-            except (ValueError, TypeError, KeyError, IndexError) as error:
-                self._forget_everything()
-                raise IndexSpoilt from error
-        return self._threads[name]
+    def files(self, thread: str) -> dict[str, FileRow]:
+        return self._rows_of(self.file_rows, thread)
 
-    def still_holds(self, thread: str, names: Sequence[str], *, with_findings: bool) -> bool:
-        """Tell, without reading them, whether the rows are of these files, all blobs, and so still right."""
-        known = self._lines.get(thread, b"").partition(b" ")[0]
-        judged = _extent(names, judged=True)
-        return known == judged or (not with_findings and known == _extent(names, judged=False))
+    def history(self, thread: str) -> dict[str, HistoryRow]:
+        return self._rows_of(self.history_rows, thread)
 
-    def names_any(self, thread: str, words: Iterable[str]) -> bool:
-        """Tell, without reading them, whether the rows of a thread may hold one of these as a value."""
-        line = self._lines.get(thread, b"")
-        return any(b'"%b"' % word.encode() in line for word in words)
+    def outline(self, thread: str) -> Outline:
+        return self._outlines.get(thread, _NO_OUTLINE)
 
-    def history_of(self, name: str) -> dict[str, HistoryRow]:
-        return self.thread(name).history
+    def still_holds(self, thread: str, tree: str, names: Sequence[str], *, with_findings: bool) -> bool:
+        """Tell, without reading them, whether the rows are of these files of a tree, all blobs, and so still right."""
+        known = self.outline(thread)
+        judged = known.extent == _extent(names, judged=True)
+        return known.tree == tree and (judged or (not with_findings and known.extent == _extent(names, judged=False)))
 
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changed)
+    def is_unchanged(self, thread: str, tree: str, stamp: Stamp | None, *, with_findings: bool) -> bool:
+        """Tell the same from the directory alone: it was not written to since its names were read."""
+        known = self.outline(thread)
+        is_enough = known.extent.startswith(_JUDGED) or (bool(known.extent) and not with_findings)
+        return is_enough and known.tree == tree and stamp is not None and known.stamp == _as_text(stamp)
 
-    def touch(self, thread: str) -> None:
-        self._changed.add(thread)
+    def note(self, thread: str, tree: str, stamp: Stamp | None) -> None:
+        """Remember what the rows are of: a tree, and a directory that has been left alone for a while."""
+        known = self.outline(thread)
+        noted = known._replace(tree=tree, stamp=_as_text(stamp) if stamp else known.stamp)
+        if noted != known:
+            self._outlines[thread] = noted
+            self._is_noted = True
+
+    def mark(self, thread: str) -> tuple[int, int]:
+        """Return what changes with the rows of a thread; those that were changed must be put away."""
+        return self.file_rows.stored.get(thread, _NOTHING)[1], self.history_rows.stored.get(thread, _NOTHING)[1]
+
+    def names_any(self, thread: str, rigs: Iterable[str]) -> bool:
+        """Tell, without reading them, whether one of these rigs wrote or was written to in a thread."""
+        return not set(rigs).isdisjoint(self.outline(thread).rigs)
+
+    def put_away(self, thread: str) -> None:
+        """Let go of the rows of a thread that nobody needs at once."""
+        if (rows := self.file_rows.put_away(thread)) is not None:
+            self._outlines[thread] = _with_rows(self.outline(thread), rows.values())
+        self.history_rows.put_away(thread)
 
     def clear_history(self) -> None:
         """Forget where everything came from, not what it says."""
-        for name in self.thread_names():
-            self.thread(name).history.clear()
-            self.touch(name)
+        self.history_rows.clear()
+        self.history_rows.changed |= self._outlines.keys()
 
     def save(self, header: Header) -> None:
         """Write the file if anything changed. Not being able to write costs the next command time, nothing else."""
-        if header == self.header and not self._changed:
+        changed = self.file_rows.changed | self.history_rows.changed
+        if header == self.header and not changed and not self._is_noted:
             return
         self.header = header
-        for name in self._changed:
-            self._lines[name] = _encode(self._threads[name])
-        self._changed.clear()
-        lines = (b"%b\t%b\n" % (name.encode(), line) for name, line in self._lines.items() if not line.endswith(_EMPTY))
-        body = b"".join(lines)
-        first = {"format": FORMAT, **header._asdict(), "checksum": crc32(body)}
+        for name in changed:
+            self.put_away(name)
+        self.file_rows.changed.clear()
+        self.history_rows.changed.clear()
+        self._is_noted = False
+        threads, parts = [], []
+        for name in dict.fromkeys((*self.file_rows.stored, *self.history_rows.stored)):
+            halves = [rows.stored.get(name, _NOTHING) for rows in (self.file_rows, self.history_rows)]
+            if any(content != _NOTHING[0] for content, _ in halves):
+                sizes = [number for content, checksum in halves for number in (len(content), checksum)]
+                threads.append([name, *self.outline(name), *sizes])
+                parts += [content for content, _ in halves]
+        listed = json.dumps(threads, separators=(",", ":")).encode()
+        first = json.dumps({"format": FORMAT, **header._asdict(), "checksum": crc32(listed)}).encode()
         with suppress(FileError):
             make_dir(self._path.parent)
-            write_atomic(self._path, json.dumps(first).encode() + b"\n" + body)
+            write_atomic(self._path, b"\n".join([first, listed, b"".join(parts)]))
 
     def _load(self) -> None:
         try:
-            first, _, body = read_bounded(self._path, _MAX_BYTES).partition(b"\n")
-            stored = json.loads(first)
-            if stored.pop("format") != FORMAT or stored.pop("checksum") != crc32(body):
+            content = read_bounded(self._path, _MAX_BYTES)
+            start = content.index(b"\n") + 1
+            end = content.index(b"\n", start)
+            stored, listed = json.loads(content[:start]), content[start:end]
+            if stored.pop("format") != FORMAT or stored.pop("checksum") != crc32(listed):
                 return
             self.header = Header(**stored)
-            for line in body.split(b"\n")[:-1]:
-                name, _, rows = line.partition(b"\t")
-                self._lines[name.decode()] = rows
-        except (FileError, ValueError, TypeError, KeyError, AttributeError):
+            rest = memoryview(content)[end + 1 :]
+            for name, extent, tree, stamp, rigs, size, checksum, history_size, history_checksum in json.loads(listed):
+                self._outlines[name] = Outline(extent, tree, stamp, rigs)
+                self.file_rows.stored[name] = (rest[:size], checksum)
+                rest = rest[size:]
+                self.history_rows.stored[name] = (rest[:history_size], history_checksum)
+                rest = rest[history_size:]
+        except (FileError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._forget_everything()
+
+    def _rows_of(self, rows: Rows[_Row], thread: str) -> dict[str, _Row]:
+        try:
+            return rows.of(thread)
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+            self._forget_everything()
+            raise IndexSpoilt from error
 
     def _forget_everything(self) -> None:
         self.header = Header()
-        self._lines.clear()
-        self._threads.clear()
-        self._changed.clear()
+        self._outlines.clear()
+        self.file_rows.clear()
+        self.history_rows.clear()
 
 
 def mentions(directory: Path, name: str) -> bool:
-    """Tell, without looking at the bridge, whether the stored rows hold this text; they may be behind."""
-    try:
-        return b'"%b"' % name.encode() in read_bounded(directory / _FILE_NAME, _MAX_BYTES)
-    except FileError:
-        return False
+    """Tell, without looking at the bridge, whether a rig is known to the stored rows; they may be behind."""
+    known = IndexFile(directory)
+    return any(known.names_any(thread, [name]) for thread in known.thread_names())
 
 
-def _encode(rows: ThreadRows) -> bytes:
-    stored = {"files": _columns(rows.files), "history": _columns(rows.history)}
-    files = rows.files.values()
-    extent = _extent(list(rows.files), judged=all(row.findings is not None for row in files))
-    if not all(is_lasting(row.content) for row in files):
-        extent = b"-"
-    # All ASCII: half the time to read back.
-    return b"%b %b" % (extent, json.dumps(stored, separators=(",", ":")).encode())
+def _with_rows(outline: Outline, rows: Collection[FileRow]) -> Outline:
+    told = [(row.sender, *([row.to] if isinstance(row.to, str) else row.to)) for row in rows if row.readable]
+    lasting = all(is_lasting(row.content) for row in rows)
+    judged = all(row.findings is not None for row in rows)
+    extent = _extent([row.filename for row in rows], judged=judged) if lasting else ""
+    return outline._replace(extent=extent, rigs=sorted({name for names in told for name in names}))
 
 
-def _extent(names: Sequence[str], *, judged: bool) -> bytes:
-    return b"%d%d.%d" % (judged, len(names), crc32("\0".join(sorted(names)).encode("utf-8", "surrogateescape")))
+_JUDGED = "1"
 
 
-def _decode(line: bytes) -> ThreadRows:
-    stored = json.loads(line.partition(b" ")[2])
-    files = [FileRow._make(row) for row in _rows(stored["files"])]
-    history = [HistoryRow._make(row) for row in _rows(stored["history"])]
-    return ThreadRows({row[0]: row for row in files}, {row[0]: row for row in history})
+def _extent(names: Sequence[str], *, judged: bool) -> str:
+    checksum = crc32("\0".join(sorted(names)).encode("utf-8", "surrogateescape"))
+    return f"{_JUDGED if judged else 0}{len(names)}.{checksum}"
 
 
-def _columns(rows: dict[str, Any]) -> list[Any]:
+def _as_text(stamp: Stamp) -> str:
+    return f"{stamp.inode}.{stamp.modified_ns}.{stamp.changed_ns}"
+
+
+def _columns(rows: Mapping[str, Any]) -> list[Any]:
     """Turn rows on their side; a column of one value is stored once."""
     columns = [list(column) for column in zip(*rows.values(), strict=True)]
     return [column if any(value != column[0] for value in column) else [column[0]] for column in columns]
@@ -179,13 +244,13 @@ def _rows(columns: list[list[Any]]) -> Any:
     return zip(*(column if len(column) == size else column * size for column in columns), strict=True)
 
 
-_EMPTY = _encode(ThreadRows({}, {})).partition(b" ")[2]
+_NOTHING = (b"[]", crc32(b"[]"))
+_NO_OUTLINE = Outline()
 
 
 class Wanted(NamedTuple):
     """A file to read, and by what its content will be known."""
 
-    thread: str
     filename: str
     content: str
     is_symlink: bool = False
@@ -195,34 +260,33 @@ class Wanted(NamedTuple):
 class ReadRow(NamedTuple):
     """A row, and the whole envelope where it was read, may be kept under the row's content, and is not too large."""
 
-    thread: str
     row: FileRow
     envelope: Envelope | None = None
 
 
-def read_rows(repository: Repository, wanted: Iterable[Wanted], *, with_findings: bool) -> Iterator[ReadRow]:
-    """Read the files, thread by thread; one that cannot be read becomes a row that says so."""
-    for thread, group in groupby(wanted, key=lambda file: file.thread):
-        files = list(group)
-        contents = repository.read_files(thread, [file.filename for file in files])
-        for file, raw in zip(files, contents, strict=True):
-            yield _read_one(repository, file, raw, with_findings=with_findings)
+def read_rows(
+    repository: Repository, thread: str, wanted: Sequence[Wanted], *, with_findings: bool
+) -> Iterator[ReadRow]:
+    """Read files of a thread; one that cannot be read becomes a row that says so."""
+    contents = repository.read_files(thread, [file.filename for file in wanted]) if wanted else iter(())
+    for file, raw in zip(wanted, contents, strict=True):
+        yield _read_one(repository, thread, file, raw, with_findings=with_findings)
 
 
-def _read_one(repository: Repository, file: Wanted, raw: bytes | None, *, with_findings: bool) -> ReadRow:
-    thread, filename, content = file.thread, file.filename, file.content
+def _read_one(repository: Repository, thread: str, file: Wanted, raw: bytes | None, *, with_findings: bool) -> ReadRow:
+    filename, content = file.filename, file.content
     if file.is_symlink:
-        return ReadRow(thread, symlink_row(filename, content))
+        return ReadRow(symlink_row(filename, content))
     if raw is None:
-        return ReadRow(thread, unreadable_row(filename, UNCACHEABLE, str(Kind.PARSE_FAILED)))
+        return ReadRow(unreadable_row(filename, UNCACHEABLE, str(Kind.PARSE_FAILED)))
     if file.is_blob and not is_content_of(repository, raw, content):
         content = UNCACHEABLE  # it changed after we looked
     if not with_findings:
-        return ReadRow(thread, unjudged_row(filename, content, raw))
+        return ReadRow(unjudged_row(filename, content, raw))
     parsed = parse_envelope(raw)
     row = judged_row(thread, filename, content, parsed)
     may_be_kept = is_lasting(content) and len(raw) <= MAX_KEPT_BYTES
-    return ReadRow(thread, row, parsed if may_be_kept and isinstance(parsed, Envelope) else None)
+    return ReadRow(row, parsed if may_be_kept and isinstance(parsed, Envelope) else None)
 
 
 def is_lasting(content: str) -> bool:

@@ -15,7 +15,7 @@ _TURN_FIELDS = len(Turn._fields)
 def of_the_last_day(envelopes: Sequence[ListedEnvelope]) -> list[ListedEnvelope]:
     """Return the envelopes of which one is the latest."""
     days = [envelope.turn.day for envelope in envelopes]
-    last = max(days)
+    last = max(days, default="")
     return [envelope for envelope, day in zip(envelopes, days, strict=True) if day == last]
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import IO, NamedTuple
 
@@ -48,6 +48,7 @@ _SETTINGS = (
     "i18n.commitEncoding=UTF-8",
     "i18n.logOutputEncoding=UTF-8",
 )
+_PIPE_BYTES = 1 << 16
 _NO_HOOKS = "core.hooksPath=/dev/null"
 NOTHING = "BRIDGEHEAD_NOTHING"  # a variable that holds nothing, for settings that are to hold it
 _VARIABLES = {
@@ -101,6 +102,17 @@ class Running:
             self.abandon()
             raise
         return GitAnswer(self._process.returncode, stdout, stderr.decode("utf-8", "replace"))
+
+    def fields(self) -> Iterator[str]:
+        """Yield what stands between the NULs as it comes; a failure raises at the end. Who stops early abandons it."""
+        if self._process.stdout is None:
+            raise RuntimeError("it was started without output")
+        rest = b""
+        while chunk := self._process.stdout.read(_PIPE_BYTES):
+            *whole, rest = (rest + chunk).split(b"\0")
+            yield from map(os.fsdecode, whole)
+        require_success(self._command, self.answer())
+        yield os.fsdecode(rest)
 
     def converse(self, request: bytes) -> IO[bytes]:
         """Hand one request to a process that takes several, and return where its answers appear."""

@@ -52,7 +52,7 @@ _LOG = (
     "-c",  # a merge shows what it has from none of its parents
 )
 # Trees of long threads are large, and each is compared with its neighbour only: more cache is only more memory.
-_SMALL_CACHE = ("core.deltaBaseCacheLimit=16m",)
+_SMALL_CACHE = ("core.deltaBaseCacheLimit=4m",)
 _COMMIT = "commit "
 _DELETED_MODE = "000000"
 _HEADERS = re.compile(
@@ -88,7 +88,20 @@ def history(git: Git, head: str | None, after: str | None) -> History:
         newer = commits_between(git, after, head)
         if all(len(commit.parents) < 2 for commit in newer):
             return History(tuple(newer), from_start=False)
-    return History(tuple(commits_between(git, None, head)), from_start=True)
+    return History(_all_commits(git, head), from_start=True)
+
+
+def _all_commits(git: Git, head: str) -> Iterator[CommitRecord]:
+    """Yield the commits as git finds them: at once they take more memory than everything else."""
+    running: Running | None = None
+    try:
+        with SignalsHeld():
+            running = git.start(*log_arguments(head), settings=_SMALL_CACHE)
+        yield from _read_log(running.fields())
+    except BaseException:
+        if running is not None:
+            running.abandon()
+        raise
 
 
 def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
@@ -383,12 +396,16 @@ def parse_raw_diff(fields: list[str]) -> Iterator[PathChange]:
 
 
 def parse_log(output: str) -> list[CommitRecord]:
-    """Read the output of one log; NULs separate its parts, and a last commit without changes ends without one."""
-    commits: list[CommitRecord] = []
+    """Read the output of one log."""
+    return list(_read_log(output.split("\0")))
+
+
+def _read_log(fields: Iterable[str]) -> Iterator[CommitRecord]:
+    """Read what stood between the NULs of a log; a last commit without changes ends without one."""
     changes: list[PathChange] = []
     headers = ""
     described: str | None = None  # a change whose path comes next
-    for field in output.split("\0"):
+    for field in fields:
         if described is not None:
             changes.append(_read_change(described, field))
             described = None
@@ -396,13 +413,12 @@ def parse_log(output: str) -> list[CommitRecord]:
             described = field
         elif field.startswith(_COMMIT):
             if headers:
-                commits.append(_read_commit(headers, changes))
+                yield _read_commit(headers, changes)
                 changes = []
             headers, _, last = field.rpartition("\n")
             described = last if last.startswith(":") else None
     if headers:
-        commits.append(_read_commit(headers, changes))
-    return commits
+        yield _read_commit(headers, changes)
 
 
 def _read_change(described: str, path: str) -> PathChange:

@@ -151,7 +151,8 @@ class GitRepository(WorkTree, Repository):
         return self._head
 
     def survey(self, thread: str | None = None) -> Survey:
-        return GitSurvey(self._clone.git, self._clone.location.top_level, thread)
+        place = self._clone.location
+        return GitSurvey(self._clone.git, place.top_level, place.index_file, thread)
 
     def is_tracked(self, path: str) -> bool:
         from bridgehead.rigs.repositories.git.survey import may_list

@@ -8,12 +8,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from bridgehead.host.child import SignalsHeld
 from bridgehead.rigs.envelope.names import is_thread_directory
 from bridgehead.rigs.repositories.base import Survey
-from bridgehead.rigs.repositories.git.command import Git, Running, require_success
-from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, TrackedFile
-from bridgehead.rigs.repositories.work_tree import names_in
+from bridgehead.rigs.repositories.git.command import Git
+from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, Stamp, TrackedFile
+from bridgehead.rigs.repositories.work_tree import directory_stamp, names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
 _ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
@@ -33,38 +32,40 @@ _MODE_END = 6
 class GitSurvey(Survey):
     """One look; everything lazy is computed from what was seen then."""
 
-    def __init__(self, git: Git, top_level: Path, thread: str | None) -> None:
-        limits = ("--", thread) if thread else ("--",)
-        index: Running | None = None
-        try:
-            with SignalsHeld():
-                index = git.start("ls-files", "--stage", "-z", *limits)
-            state = parse_status(require_success("status", git.ask(*STATUS_ARGUMENTS, *limits)).fields)
-            self.index_text = require_success("ls-files", index.answer()).text
-        except BaseException:
-            if index is not None:
-                index.abandon()
-            raise
+    def __init__(self, git: Git, top_level: Path, index_file: Path, thread: str | None) -> None:
+        self._git = git
+        self._index_file = index_file
+        self._index_stamp = _stamp(index_file)
+        self._limits = ("--", thread) if thread else ("--",)
+        state = parse_status(git.read(*STATUS_ARGUMENTS, *self._limits).fields)
         self.head = state.commit
         self.branch = state.branch
         self.ahead = state.ahead
         self.dirty = state.dirty
         self._top_level = top_level
         self._thread = thread
-
-    def tracked(self) -> Mapping[str, TrackedFile]:
-        return self._tracked
-
-    def tracked_paths(self) -> set[str]:
-        entries = self.index_text.split("\0")[:-1]
-        start = entries[0].index("\t") + 1 if entries else 0  # mode, id and stage are as long in all of them
-        return {entry[start:] for entry in entries}
-
-    def names(self) -> Mapping[str, Sequence[str]]:
-        return self._names
+        self._names: dict[str, list[str]] = {}
 
     @cached_property
-    def _tracked(self) -> dict[str, TrackedFile]:
+    def index_text(self) -> str:
+        return self._git.read("ls-files", "--stage", "-z", *self._limits).text
+
+    def still_stands(self) -> bool:
+        return _stamp(self._index_file) == self._index_stamp
+
+    def trees(self) -> Mapping[str, str]:
+        return self._trees
+
+    @cached_property
+    def _trees(self) -> dict[str, str]:
+        listed = (
+            self._git.read("ls-tree", "-d", "-z", "--full-tree", self.head, *self._limits).fields if self.head else []
+        )
+        return {
+            name: described.rpartition(" ")[2] for described, _, name in (entry.partition("\t") for entry in listed)
+        }
+
+    def tracked(self) -> Mapping[str, TrackedFile]:
         files = {}
         for entry in self.index_text.split("\0")[:-1]:
             if entry.endswith(".md"):
@@ -73,11 +74,33 @@ class GitSurvey(Survey):
                 files[path] = TrackedFile(blob, described.startswith(SYMLINK))
         return files
 
+    def tracked_paths(self) -> set[str]:
+        entries = self.index_text.split("\0")[:-1]
+        start = entries[0].index("\t") + 1 if entries else 0  # mode, id and stage are as long in all of them
+        return {entry[start:] for entry in entries}
+
+    def directories(self) -> Sequence[str]:
+        return self._directories
+
     @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        threads = [self._thread] if self._thread else names_in(self._top_level)
-        found = ((thread, names_in(f"{self._top_level}/{thread}")) for thread in threads if is_thread_directory(thread))
-        return {thread: names for thread, names in found if names}
+    def _directories(self) -> list[str]:
+        return list(filter(is_thread_directory, [self._thread] if self._thread else names_in(self._top_level)))
+
+    def names_in(self, thread: str) -> Sequence[str]:
+        if thread not in self._names:
+            self._names[thread] = names_in(f"{self._top_level}/{thread}")
+        return self._names[thread]
+
+    def stamp_of(self, thread: str) -> Stamp | None:
+        return directory_stamp(f"{self._top_level}/{thread}")
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class WorkTreeState(NamedTuple):

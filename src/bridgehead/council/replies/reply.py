@@ -63,7 +63,10 @@ def _open_document(document: Mapping[str, Any]) -> Opened | None:
     if text is not None:
         return Opened(text, error=_error_text(document.get("error")))
     if isinstance(document.get("parts"), list):  # opencode over HTTP
-        return Opened(_joined_text(document["parts"]), error=_http_error(document.get("info")))
+        info = document.get("info")
+        return Opened(
+            _joined_text(document["parts"]), _error_text(info.get("error")) if isinstance(info, dict) else None
+        )
     if document.get("error"):
         return Opened("", error=_error_text(document["error"]))
     return None
@@ -104,10 +107,6 @@ def _is_message(event: Mapping[str, Any]) -> bool:
 def _joined_text(parts: list[Any]) -> str:
     texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text"]
     return "".join(text for text in texts if isinstance(text, str))
-
-
-def _http_error(info: object) -> str | None:
-    return _error_text(info.get("error")) if isinstance(info, dict) else None
 
 
 def _error_text(error: object) -> str | None:

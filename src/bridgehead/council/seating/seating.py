@@ -61,7 +61,6 @@ class Posted:
     """A rig that was asked and has not answered yet."""
 
     request: str
-    events: tuple[SeatEvent, ...] = ()
 
 
 SeatOutcome = Ready | OwnReport | Posted

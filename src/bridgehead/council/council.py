@@ -13,7 +13,7 @@ import msgspec
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Confidence, Intensity, LocalCouncilType, Status, TaskType
-from bridgehead.council.attendance import Attendance, Decision, SeatStatus
+from bridgehead.council.attendance import Attendance, SeatStatus
 from bridgehead.council.calls import (
     Call,
     CallFailed,
@@ -200,10 +200,8 @@ class CouncilRun:
         return turn.then(self._conclude()) if self._layer.is_done else turn
 
     def _answered(self, happened: UserAnswered) -> Turn:
-        decision = self.attendance.answered(happened.seat, happened.answer)
-        if decision is Decision.RETRY:
-            return self._seat(happened.seat)
-        return self._advance()
+        again = self.attendance.answered(happened.seat, happened.answer)
+        return self._seat(happened.seat) if again else self._advance()
 
     def _interrupt(self, happened: Interrupted) -> Turn:
         """End now with what is there: seats are cut short, Stage B is not begun."""
@@ -359,15 +357,7 @@ class CouncilRun:
         if not self.plan.options.seed_findings:
             return []
         facts = SeatFacts(name=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
-        found = Analysed(
-            outputs=self.plan.options.seed_findings,
-            withdrawn=(),
-            disputed=(),
-            domains_covered=(),
-            debate_rounds=0,
-            confidence=Confidence.MEDIUM,
-            local_council_type=LocalCouncilType.NONE,
-        )
+        found = Analysed(self.plan.options.seed_findings, Confidence.MEDIUM, LocalCouncilType.NONE)
         report = completed_report(self.plan.task, facts, found)
         return [SeatReport(self._identified(report, own=False))]
 

@@ -23,8 +23,7 @@ from bridgehead.testing.exchange import (
     RequestLog,
     Say,
 )
-from bridgehead.testing.scenarios import SCENARIOS, Addressed, address, react
-from bridgehead.testing.scripts import Script, Scripted
+from bridgehead.testing.scripts import SCENARIOS, Addressed, Script, Scripted, address, react
 from bridgehead.testing.wires import wire_for
 from bridgehead.testing.wires.base import Wire
 from bridgehead.testing.wires.openai import openai_error

@@ -268,10 +268,7 @@ class LocalSeats:
             facts,
             Analysed(
                 outputs=examined.outputs,
-                withdrawn=(),
-                disputed=(),
                 domains_covered=examined.domains,
-                debate_rounds=0,
                 confidence=Confidence.HIGH,
                 local_council_type=LocalCouncilType.NONE,
                 runtime=STATIC,

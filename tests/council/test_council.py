@@ -52,15 +52,7 @@ from council.support.driving import AT, Driver, item, items, seat, surroundings,
 TODAY = dt.date(2026, 11, 15)
 FILES = {"src/orders.py": "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur\n"}
 HERE = "src/orders.py:4 `cur.execute(q + oid)`"
-NOTHING_FOUND = Analysed(
-    outputs=(),
-    withdrawn=(),
-    disputed=(),
-    domains_covered=("security",),
-    debate_rounds=0,
-    confidence=Confidence.HIGH,
-    local_council_type=LocalCouncilType.NONE,
-)
+NOTHING_FOUND = Analysed((), Confidence.HIGH, LocalCouncilType.NONE, ("security",))
 Says = Callable[[Call], object]
 Seats = dict[str, Callable[[], Input]]
 

@@ -14,8 +14,7 @@ import pytest
 from bridgehead.errors import ConfigError
 from bridgehead.testing.exchange import Say
 from bridgehead.testing.model_server import ModelServer, main
-from bridgehead.testing.scenarios import SCENARIOS, address
-from bridgehead.testing.scripts import BadScript, Rule, RuleScript, Scripted, load_script
+from bridgehead.testing.scripts import SCENARIOS, BadScript, Rule, RuleScript, Scripted, address, load_script
 
 PROMPT = "Say hello"
 

@@ -25,16 +25,6 @@ class Choice(StrEnum):
     ABORT = "abort"
 
 
-class Decision(StrEnum):
-    """What an answer to a halted seat's question leads to."""
-
-    SKIPPED = "skipped"
-    RETRY = "retry"
-    ABORTED = "aborted"
-    ASK_AGAIN = "ask_again"
-    CONVERTED = "converted"
-
-
 @dataclass(frozen=True, slots=True)
 class SeatStatus:
     """How one seat stands."""
@@ -82,23 +72,22 @@ class Attendance:
             return None
         return UserQuestion(seat.name, seat.halt_reason or "", seat.halt_message or "", tuple(map(str, _choices(seat))))
 
-    def answered(self, name: str, answer: str | None) -> Decision:
-        """The user typed `answer` (None: end of input). RETRY means: seat it again."""
+    def answered(self, name: str, answer: str | None) -> bool:
+        """The user typed `answer` (None: end of input); whether the seat is to be seated again. Else ask on."""
         seat = self._seats[name]
         if answer is None:
             self.convert(name)
-            return Decision.CONVERTED
+            return False
         chosen = answer.strip().casefold()
         if chosen not in _choices(seat):
-            return Decision.ASK_AGAIN
+            return False
         if chosen == Choice.SKIP:
             self._seats[name] = replace(seat, status=Status.SKIPPED, skip_reason=USER_CHOSE_SKIP)
-            return Decision.SKIPPED
-        if chosen == Choice.ABORT:
+        elif chosen == Choice.ABORT:
             self.aborted_by = name
-            return Decision.ABORTED
-        self._seats[name] = replace(seat, retries=seat.retries + 1)
-        return Decision.RETRY
+        else:
+            self._seats[name] = replace(seat, retries=seat.retries + 1)
+        return chosen == Choice.RETRY
 
     def convert(self, name: str) -> SeatStatus:
         """Nobody can be asked: HALTED becomes SKIPPED and is recorded as converted."""

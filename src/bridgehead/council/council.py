@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +13,9 @@ import msgspec
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Confidence, Intensity, LocalCouncilType, Status, TaskType
-from bridgehead.council.attendance import Attendance, Decision, SeatStatus
+from bridgehead.council.attendance import Attendance, SeatStatus
 from bridgehead.council.calls import (
+    Call,
     CallFailed,
     CallKey,
     DeadlineReached,
@@ -33,6 +35,7 @@ from bridgehead.council.calls import (
     Step,
     Turn,
     UserAnswered,
+    UserQuestion,
 )
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Budget
 from bridgehead.council.debate.five_phase import FivePhaseRun
@@ -51,6 +54,18 @@ from bridgehead.council.synthesis.synthesis import Synthesis
 COUNCIL_LOG: Final = "council"
 # Warnings of a seat that the council's report repeats: they say what it did not see.
 _OF_SEATS: Final = "material_left_out static_truncated analyser_failed analyser_absent asked_without_tools".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What a run that is taken up again still has to do."""
+
+    calls: Mapping[str, tuple[Call, ...]]
+    """By seat; a seat that was ready has to be found again first."""
+    seatings: tuple[Seating, ...]
+    pending: tuple[SeatPending, ...]
+    """Rigs whose answers may have come in meanwhile."""
+    question: UserQuestion | None
 
 
 class CouncilRun:
@@ -107,6 +122,21 @@ class CouncilRun:
     def waiting_for(self) -> tuple[str, ...]:
         """Seats that have not come back: being checked, running, or pending."""
         return tuple(seat for seat in self.plan.seats if seat in self._awaited or seat in self._pending)
+
+    def unfinished(self, turns: Sequence[Turn], earlier: Sequence[Input]) -> Unfinished:
+        """What is left of `turns`, those of an earlier process, after it was fed `earlier`: answered by nobody."""
+        waiting = set(self.waiting_for)
+        asked = {one.seat: one for one in earlier if isinstance(one, SeatPending)}
+        # A seat that was shut out has left calls behind that nobody waits for.
+        wanted = {key for key in self.outstanding if key.step is Step.STAGE_B or key.seat in waiting}
+        latest = {call.key: call for turn in turns for call in turn.calls if call.key in wanted}
+        seats = dict.fromkeys(key.seat for key in latest)
+        return Unfinished(
+            calls={seat: tuple(call for key, call in latest.items() if key.seat == seat) for seat in seats},
+            seatings=_unanswered_seatings(turns, earlier),
+            pending=tuple(one for one in asked.values() if one.seat in waiting),
+            question=turns[-1].question,
+        )
 
     # -- what can happen
 
@@ -170,10 +200,8 @@ class CouncilRun:
         return turn.then(self._conclude()) if self._layer.is_done else turn
 
     def _answered(self, happened: UserAnswered) -> Turn:
-        decision = self.attendance.answered(happened.seat, happened.answer)
-        if decision is Decision.RETRY:
-            return self._seat(happened.seat)
-        return self._advance()
+        again = self.attendance.answered(happened.seat, happened.answer)
+        return self._seat(happened.seat) if again else self._advance()
 
     def _interrupt(self, happened: Interrupted) -> Turn:
         """End now with what is there: seats are cut short, Stage B is not begun."""
@@ -329,15 +357,7 @@ class CouncilRun:
         if not self.plan.options.seed_findings:
             return []
         facts = SeatFacts(name=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
-        found = Analysed(
-            outputs=self.plan.options.seed_findings,
-            withdrawn=(),
-            disputed=(),
-            domains_covered=(),
-            debate_rounds=0,
-            confidence=Confidence.MEDIUM,
-            local_council_type=LocalCouncilType.NONE,
-        )
+        found = Analysed(self.plan.options.seed_findings, Confidence.MEDIUM, LocalCouncilType.NONE)
         report = completed_report(self.plan.task, facts, found)
         return [SeatReport(self._identified(report, own=False))]
 
@@ -410,3 +430,27 @@ def _of_the_whole(name: str, report: BridgeReport) -> Iterator[str]:
             yield f"{code}:{name}" + (f":{detail}" if detail not in ("", name) else "")
     for replaced in report.model_validation_warnings:
         yield f"model_replaced:{name}:{replaced.model}"
+
+
+def _unanswered_seatings(turns: Sequence[Turn], earlier: Sequence[Input]) -> tuple[Seating, ...]:
+    """Checks that were asked for and never came back; each outcome answers one."""
+    answered = [_checked_bridge(happened) for happened in earlier]
+    left = []
+    for seating in (one for turn in turns for one in turn.seatings):
+        if seating.seat in answered:
+            answered.remove(seating.seat)
+        else:
+            left.append(seating)
+    return tuple(left)
+
+
+def _checked_bridge(happened: Input) -> str | None:
+    match happened:
+        case SeatReady(seat=seat):
+            return seat.name
+        case SeatReported(report=report):
+            return report.bridge
+        case SeatPending(seat=name):
+            return name
+        case _:
+            return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -67,15 +67,10 @@ class ManualClock:
 def time_limit(clock: Clock, seconds: float) -> Iterator[None]:
     """TimeoutError when the block takes longer: at once on the main thread, elsewhere when the block has ended."""
     until = clock.monotonic() + seconds
-    with _alarm(seconds) if isinstance(clock, SystemClock) else _no_alarm():
+    with _alarm(seconds) if isinstance(clock, SystemClock) else nullcontext():
         yield
     if clock.monotonic() > until:
         raise TimeoutError(f"it took longer than {seconds:g} s")
-
-
-@contextmanager
-def _no_alarm() -> Iterator[None]:
-    yield
 
 
 @contextmanager

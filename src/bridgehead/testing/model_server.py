@@ -3,8 +3,8 @@
     with ModelServer() as server:
         environment = {"ANTHROPIC_BASE_URL": server.base_url("e429")}
 
-It answers on the loopback only. The first path segments choose the scenario (`/s/<scenario>/...`, see scenarios.py),
-a script (scripts.py) may decide single requests before it, and every request is kept in `server.log`. From the
+It answers on the loopback only. The first path segments choose the scenario (`/s/<scenario>/...`, see scripts.py),
+a script may decide single requests before it, and every request is kept in `server.log`. From the
 command line: `python -m bridgehead.testing.model_server --help`.
 """
 
@@ -21,8 +21,7 @@ from typing import Final, Self
 from bridgehead.errors import BridgeheadError, ConfigError
 from bridgehead.testing.exchange import RequestLog
 from bridgehead.testing.request_handler import Behaviour, ModelHttpServer
-from bridgehead.testing.scenarios import DEFAULT, SCENARIOS
-from bridgehead.testing.scripts import Script, load_script
+from bridgehead.testing.scripts import DEFAULT, SCENARIOS, Script, load_script
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -23,8 +23,7 @@ from bridgehead.testing.exchange import (
     RequestLog,
     Say,
 )
-from bridgehead.testing.scenarios import SCENARIOS, Addressed, address, react
-from bridgehead.testing.scripts import Script, Scripted
+from bridgehead.testing.scripts import SCENARIOS, Addressed, Script, Scripted, address, react
 from bridgehead.testing.wires import wire_for
 from bridgehead.testing.wires.base import Wire
 from bridgehead.testing.wires.openai import openai_error
@@ -148,7 +147,8 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
     def _read_body(self) -> dict[str, Any] | None:
         """The JSON object that was posted; a request that holds none is answered with 400 or 413."""
-        raw = self._read_chunks() if self._is_chunked() else self._read_sized()
+        chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
+        raw = self._read_chunks() if chunked else self._read_sized()
         if raw is None:
             self.close_connection = True
             self._answer_simply(413, {"error": {"message": "the request is too large or has no length"}})
@@ -161,9 +161,6 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             self._answer_simply(400, {"error": {"message": "the body must be a JSON object"}})
             return None
         return body
-
-    def _is_chunked(self) -> bool:
-        return self.headers.get("transfer-encoding", "").lower() == "chunked"
 
     def _read_sized(self) -> bytes | None:
         length = self.headers.get("content-length", "0")

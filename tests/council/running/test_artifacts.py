@@ -40,7 +40,7 @@ def report(title: str = "t") -> object:
         agent="expert",
     )
     facts = SeatFacts(name="claude", timeout_seconds=60, started_at="a", finished_at="b", connection="cli")
-    found = Analysed((output,), (), (), ("security",), 0, Confidence.HIGH, LocalCouncilType.AGENT_COUNCIL)
+    found = Analysed((output,), Confidence.HIGH, LocalCouncilType.AGENT_COUNCIL, ("security",))
     return completed_report(TASK, facts, found)
 
 

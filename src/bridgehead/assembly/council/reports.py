@@ -284,7 +284,7 @@ class Reports:
             for one in read_tables(project, BASELINE_FILE)
             if taken.isdisjoint(told := one.get("places", ())) and self._has(one, told)
         ]
-        write_baseline(project, sorted((*kept, *new), key=_by_title))
+        write_baseline(project, sorted((*kept, *new), key=lambda one: (str(one["title"]), str(one["fingerprint"]))))
         event = "council.baseline", {"accepted": len(new), "kept": len(kept)}
         append_event(self._assembly.project, *event, run_id=stored.review_id, assembly=self._assembly)
         return Accepted(len(new), len(kept), tuple(left_out))
@@ -370,10 +370,6 @@ class Reports:
             if name:
                 return name
         return self._assembly.environ.get("USER", "unknown")
-
-
-def _by_title(entry: Mapping[str, Any]) -> tuple[str, str]:
-    return str(entry["title"]), str(entry["fingerprint"])
 
 
 def _digest(project: Path, name: str) -> str:

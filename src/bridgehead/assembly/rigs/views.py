@@ -180,7 +180,7 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         tuple(
             ThreadLine(
                 one,
-                counted.get(one.thread_id, 0),
+                counted[one.thread_id],
                 freezes.get(one.thread_id),
                 known,
                 owed[one.thread_id],
@@ -205,7 +205,8 @@ def view_thread(
         start = max(0, (total - 1) // PAGE_LENGTH * PAGE_LENGTH)
     page = thread.envelopes[start : start + PAGE_LENGTH]
     heads = [thread.envelopes[number] for number in thread.heads]
-    shown = _shown(rig, thread, list(dict.fromkeys([*page, *heads])), _item_ids(waiting))
+    item_ids = frozenset(item.id for item in waiting if item.question.kind is PendingKind.ENVELOPE)
+    shown = _shown(rig, thread, list(dict.fromkeys([*page, *heads])), item_ids)
     freeze = standing_freezes(rig).get(thread_id)
     return ThreadView(
         clone=clone,
@@ -273,18 +274,9 @@ def _other_fields(frontmatter: Mapping[str, object]) -> Iterator[tuple[str, str]
             yield name, value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _item_ids(waiting: Sequence[PendingItem]) -> frozenset[str]:
-    return frozenset(item.id for item in waiting if item.question.kind is PendingKind.ENVELOPE)
-
-
-def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for item in waiting:
-        question = item.question
-        if question.kind is PendingKind.ENVELOPE and question.project == rig.repository.root:
-            thread_id = str(question.context["thread"])
-            counted[thread_id] = counted.get(thread_id, 0) + 1
-    return counted
+def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> Counter[str]:
+    asked = [item.question for item in waiting if item.question.project == rig.repository.root]
+    return Counter(str(one.context["thread"]) for one in asked if one.kind is PendingKind.ENVELOPE)
 
 
 def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,6 @@ from bridgehead.errors import ConfigError
 
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
-    from bridgehead.host.clock import Clock
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
@@ -27,9 +25,7 @@ class UnknownStore(ConfigError):
         )
 
 
-def open_store(
-    address: str | Path, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
-) -> Store:
+def open_store(address: str | Path, *, read_only: bool = False) -> Store:
     """Open the record at a path, `sqlite:///path`, `postgresql://…` or `memory:`.
 
     A writer creates what is missing; a reader creates nothing and sees an empty record where there is none. A record
@@ -39,14 +35,14 @@ def open_store(
     if scheme == "memory":
         from bridgehead.control_plane.stores.sqlite import MemoryStore
 
-        return MemoryStore(read_only=read_only, clock=clock, new_id=new_id)
+        return MemoryStore(read_only=read_only)
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres(str(address), read_only=read_only, clock=clock, new_id=new_id)
+        return _open_postgres(str(address), read_only=read_only)
     path = record_file(address)
     assert path is not None
     from bridgehead.control_plane.stores.sqlite import SqliteStore
 
-    return SqliteStore(path, read_only=read_only, clock=clock, new_id=new_id)
+    return SqliteStore(path, read_only=read_only)
 
 
 def record_file(address: str | Path) -> Path | None:
@@ -65,7 +61,7 @@ def _scheme(address: str | Path) -> str:
     return "memory" if str(address) == ":memory:" else match[1].lower() if match else ""
 
 
-def _open_postgres(url: str, *, read_only: bool, clock: Clock | None, new_id: Callable[[], str] | None) -> Store:
+def _open_postgres(url: str, *, read_only: bool) -> Store:
     from bridgehead.control_plane.stores.failures import DriverMissing
 
     try:
@@ -74,7 +70,7 @@ def _open_postgres(url: str, *, read_only: bool, clock: Clock | None, new_id: Ca
         raise DriverMissing("postgresql://") from error
     from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
 
-    return PostgresStore(PostgresAddress.parse(url), read_only=read_only, clock=clock, new_id=new_id)
+    return PostgresStore(PostgresAddress.parse(url), read_only=read_only)
 
 
 def _sqlite_path(url: str) -> Path:

@@ -47,6 +47,13 @@ _SETTINGS: Final = """
 """
 _VERSIONS_TABLE: Final = "bridgehead_schema"
 _NEWEST_VERSION: Final = f"SELECT max(version) FROM {_VERSIONS_TABLE}"
+_NO_CONNECTION: Final = {
+    "refused": "nothing listens there",
+    "resolve host|translate host name": "there is no such host",
+    "timeout": "it did not answer in time",
+    "No such file": "there is no such socket",
+    "SSL|certificate": "no encrypted connection could be agreed on",
+}
 _SCHEMA_EXISTS: Final = "SELECT 1 FROM pg_namespace WHERE nspname = ?"
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = ?"
 T = TypeVar("T")
@@ -354,17 +361,8 @@ def connection_failure(where: str, said: str) -> StoreError:
         return ServerRefused(where, said.rpartition("FATAL:")[2].strip().splitlines()[0])
     if "no password supplied" in said:
         return ServerRefused(where, "it asks for a password and none was given")
-    if "refused" in said:
-        return ServerUnreachable(where, "nothing listens there")
-    if "resolve host" in said or "translate host name" in said:
-        return ServerUnreachable(where, "there is no such host")
-    if "timeout" in said:
-        return ServerUnreachable(where, "it did not answer in time")
-    if "No such file" in said:
-        return ServerUnreachable(where, "there is no such socket")
-    if "SSL" in said or "certificate" in said:
-        return ServerUnreachable(where, "no encrypted connection could be agreed on")
-    return ServerUnreachable(where, "no connection could be made")
+    why = next((why for words, why in _NO_CONNECTION.items() if re.search(words, said)), "no connection could be made")
+    return ServerUnreachable(where, why)
 
 
 def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float) -> StoreError:

@@ -50,7 +50,7 @@ def event_row(event: Event) -> Row:
         Part(event.part).value,
         moment_text(event.at, what),
         plain_text(event.project, what),
-        _optional_text(event.run_id, what),
+        None if event.run_id is None else plain_text(event.run_id, what),
         _json(event.data, what),
     )
 
@@ -155,10 +155,6 @@ def item_of(row: Sequence[Any]) -> PendingItem:
         )
     except UNREADABLE as error:
         raise UnreadableRow(f"{item_id(number)}: {error}") from error
-
-
-def _optional_text(text: str | None, what: str) -> str | None:
-    return None if text is None else plain_text(text, what)
 
 
 def _json(value: object, what: str) -> str:

@@ -237,7 +237,8 @@ class SqliteStore(Store):
                 ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() > deadline:
+                busy = primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
         if mode != "wal":
@@ -473,11 +474,6 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
             return RecordUnplaceable(where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened")
         case _:
             return RecordFailed(where, str(error))
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection holds the lock."""
-    return primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def primary_code(error: sqlite3.Error) -> int:

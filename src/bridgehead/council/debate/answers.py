@@ -35,8 +35,8 @@ def consolidated(run: SeatState) -> Analysed:
     seat = run.seat
     return Analysed(
         outputs=outputs,
-        withdrawn=tuple(output for _, output in finals if output.status is OutputState.WITHDRAWN),
-        disputed=disputed,
+        withdrawn_outputs=tuple(output for _, output in finals if output.status is OutputState.WITHDRAWN),
+        disputed_outputs=disputed,
         domains_covered=tuple(run.covered),
         debate_rounds=rounds,
         confidence=decide_confidence(

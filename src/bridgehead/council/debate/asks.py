@@ -25,7 +25,7 @@ from bridgehead.council.prompts.debate import (
     ruling_prompt,
 )
 from bridgehead.council.prompts.fences import Safe
-from bridgehead.council.prompts.packet_limit import CHALLENGES, FINDINGS, Reduced, reduce_packet
+from bridgehead.council.prompts.packet_limit import CHALLENGES, FINDINGS, Reduced, reduce_packet, shown_id
 from bridgehead.council.prompts.shared import NOTHING, PromptContext
 from bridgehead.council.replies.reply import Reader, read_items, read_lists
 
@@ -157,7 +157,7 @@ def debate_asks(
                 read,
                 session=session,
                 standalone=None if session is None else alone,
-                shown_ids=tuple(map(_finding_id, shard[FINDINGS])),
+                shown_ids=tuple(map(shown_id, shard[FINDINGS])),
                 asked=tuple(challenge["challenge_id"] for challenge in shard[CHALLENGES]),
             )
         )
@@ -203,7 +203,3 @@ def _note_reduction(run: SeatState, owner: Owner, reduced: Reduced) -> None:
                 "cut": cut.synthesis_cut,
             }
         )
-
-
-def _finding_id(shown: Any) -> str:
-    return str(shown["id"] if isinstance(shown, dict) else shown.partition(": ")[0])

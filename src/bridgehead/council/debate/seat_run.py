@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from bridgehead.contract.report import BridgeReport
@@ -46,7 +47,6 @@ from bridgehead.council.debate.roster import Roster
 from bridgehead.council.debate.state import SeatState
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.prompts.debate import repair_prompt
-from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
 from bridgehead.council.reporting.seat_report import SeatFacts, completed_report, skipped_report
@@ -140,8 +140,9 @@ class SeatRun:
 
     def _ask(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
         """Put questions together; `then` goes on when all are settled."""
+        repair = partial(repair_prompt, self._context)
         self._batch = CallBatch(
-            asks, self._log, self._tally, self._repair, keeps_history=self.seat.keeps_history, sessions=self._sessions
+            asks, self._log, self._tally, repair, keeps_history=self.seat.keeps_history, sessions=self._sessions
         )
         self._then = then
         self._calls += self._batch.start()
@@ -151,9 +152,6 @@ class SeatRun:
         if self._batch is not None and self._batch.is_done and self._then is not None and self.report is None:
             then, self._then = self._then, None
             then()
-
-    def _repair(self, key: CallKey, previous: Safe, answer: str) -> Safe:
-        return repair_prompt(self._context, key, previous, answer)
 
     def _log(self, event: str, **fields: Any) -> None:
         self._events.append(SeatEvent(self.seat.name, event, fields))

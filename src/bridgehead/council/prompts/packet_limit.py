@@ -88,6 +88,11 @@ def one_line(finding: Mapping[str, Any]) -> str:
     return f"{finding['id']}: {finding['title']} ({finding.get('severity') or 'null'})"
 
 
+def shown_id(finding: Mapping[str, Any] | str) -> str:
+    """The id of a finding in a packet, whole or on one line."""
+    return finding.partition(": ")[0] if isinstance(finding, str) else str(finding["id"])
+
+
 def characters_omitted(count: int) -> str:
     return f"[... {count} characters omitted; full text in .outputs/bridges/ artifact]"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -63,7 +63,10 @@ def _open_document(document: Mapping[str, Any]) -> Opened | None:
     if text is not None:
         return Opened(text, error=_error_text(document.get("error")))
     if isinstance(document.get("parts"), list):  # opencode over HTTP
-        return Opened(_joined_text(document["parts"]), error=_http_error(document.get("info")))
+        info = document.get("info")
+        return Opened(
+            _joined_text(document["parts"]), _error_text(info.get("error")) if isinstance(info, dict) else None
+        )
     if document.get("error"):
         return Opened("", error=_error_text(document["error"]))
     return None
@@ -106,10 +109,6 @@ def _joined_text(parts: list[Any]) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _http_error(info: object) -> str | None:
-    return _error_text(info.get("error")) if isinstance(info, dict) else None
-
-
 def _error_text(error: object) -> str | None:
     if not error:
         return None
@@ -137,10 +136,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[T]):
-    """What a reader saw in one candidate; `entries` valid ones decide between candidates."""
+    """What a reader saw in one candidate, perhaps cut off; `entries` valid ones decide between candidates."""
 
     value: T
     entries: int
+    partial: bool = False
 
 
 Reader: TypeAlias = Callable[[Any], "Found[T] | None"]
@@ -220,32 +220,25 @@ def read_lists(*names: str, optional: Sequence[str] = ()) -> Reader[dict[str, An
     return read
 
 
-@dataclass(frozen=True, slots=True)
-class _Accepted(Generic[T]):
-    value: T
-    entries: int
-    partial: bool
-
-
-def _accept(read_value: Read | None, read: Reader[T]) -> _Accepted[T] | None:
+def _accept(read_value: Read | None, read: Reader[T]) -> Found[T] | None:
     if read_value is None or (read_value.partial and _is_bare_item(read_value.value)):
         return None  # of an item that was cut off nobody knows what it would have said
     found = read(read_value.value)
-    return None if found is None else _Accepted(found.value, found.entries, read_value.partial)
+    return None if found is None else replace(found, partial=read_value.partial)
 
 
-def _whole(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+def _whole(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
     yield _accept(read_json(text), read)
 
 
-def _fenced(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+def _fenced(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
     # Backticks inside a line close nothing; the language tag does not matter.
     for block in tokens(_FENCED, text):
         look_up()
         yield _accept(read_json(block[1]), read)
 
 
-def _spans(text: str, read: Reader[T]) -> Iterator[_Accepted[T] | None]:
+def _spans(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
     """Outermost balanced spans, and an unbalanced one that reaches to the end."""
     position, false_starts = 0, 0
     last_word = _last_word(text)

@@ -308,7 +308,9 @@ def sarif_of(report: CouncilReport) -> SarifLog:
 
 
 def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> SarifFinding:
-    location = anchor_of(entry) or next(_existing_files(entry), None)
+    location, suppression = anchor_of(entry) or next(_existing_files(entry), None), None
+    if dismissed is not None:
+        suppression = Suppression(dismissed.reason, dismissed.author, dismissed.date, dismissed.expires)
     return SarifFinding(
         id=entry.id,
         cls=entry.cls,
@@ -321,7 +323,7 @@ def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> 
         fingerprints=entry.fingerprints,
         location=location,
         related=tuple(place for place in _passed_places(entry) if place != location),
-        suppression=None if dismissed is None else _suppression(dismissed),
+        suppression=suppression,
         confirmation=msgspec.structs.asdict(entry.confirmation),
         evidence=entry.evidence_check.get("outcome"),
         state=entry.state,
@@ -336,10 +338,6 @@ def _analyser_rule(entry: FindingEntry) -> AnalyserRule | None:
         return None
     tool, rule, cwe, title = said.groups()
     return AnalyserRule(f"{tool}/{rule}", title, entry.remediation or "", int(cwe) if cwe else None)
-
-
-def _suppression(dismissed: DismissedFinding) -> Suppression:
-    return Suppression(dismissed.reason, dismissed.author, dismissed.date, dismissed.expires)
 
 
 def _passed_places(entry: FindingEntry) -> Iterator[Anchor]:

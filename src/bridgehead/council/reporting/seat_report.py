@@ -53,15 +53,15 @@ class SeatFacts:
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """What a COMPLETED seat found."""
+    """What a COMPLETED seat found, under the names of the report."""
 
     outputs: tuple[Output, ...]
-    withdrawn: tuple[Output, ...]
-    disputed: tuple[DisputedOutput, ...]
-    domains_covered: tuple[str, ...]
-    debate_rounds: int
     confidence: Confidence
     local_council_type: LocalCouncilType
+    domains_covered: tuple[str, ...] = ()
+    debate_rounds: int = 0
+    withdrawn_outputs: tuple[Output, ...] = ()
+    disputed_outputs: tuple[DisputedOutput, ...] = ()
     degradation_reason: str | None = None
     diversity_sources: tuple[str, ...] = ()
     runtime: str | None = None
@@ -79,20 +79,9 @@ def completed_report(task: BridgeInput, facts: SeatFacts, found: Analysed) -> Br
         skip_reason=None,
         halt_reason=None,
         halt_message=None,
-        domains_covered=found.domains_covered,
-        debate_rounds=found.debate_rounds,
-        outputs=found.outputs,
-        withdrawn_outputs=found.withdrawn,
-        disputed_outputs=found.disputed,
         verdict=verdict,
-        confidence=found.confidence,
-        local_council_type=found.local_council_type,
         local_council_degraded=found.degradation_reason is not None,
-        degradation_reason=found.degradation_reason,
-        diversity_sources=found.diversity_sources,
-        runtime=found.runtime,
-        toolchain=found.toolchain,
-        exchange_mode=found.exchange_mode,
+        **{name: getattr(found, name) for name in Analysed.__slots__},
     )
 
 

@@ -41,7 +41,6 @@ from bridgehead.council.interfaces import CallJournal, HostRequests, MemoryJourn
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result
-from bridgehead.council.running.resume import unfinished
 from bridgehead.council.runtimes.base import HostSeat
 from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.rig import RigRejected
@@ -251,7 +250,7 @@ class Conductor:
                 self._feed(wish)
 
     def _go_on(self, turns: Sequence[Turn], earlier: Sequence[Input]) -> None:
-        left = unfinished(turns, earlier, outstanding=self._run.outstanding, waiting_for=self._run.waiting_for)
+        left = self._run.unfinished(turns, earlier)
         for seat, calls in left.calls.items():
             self._start(self._sit_down_again, seat, calls)
         for seating in left.seatings:
@@ -365,8 +364,7 @@ class Conductor:
                 self._feed(SeatReady(seat=outcome.seat, at=self._now()))
             case OwnReport():
                 self._take_report(outcome)
-            case Posted(request, events):
-                self._means.log.hold(seat, events)
+            case Posted(request):
                 self._feed(SeatPending(seat=seat, request=request, at=self._now()))
 
     def _take_seat(self, ready: Ready) -> None:

@@ -223,16 +223,14 @@ class CodexCli(CliConnection):
         if not self._has_profiles():
             return [flag, form.format("workspace-write" if ask.may_write else "read-only")]
         access = "write" if ask.may_write else "read"
-        paths = {":minimal": "read", **dict.fromkeys(self._installed(), "read")}
+        # codex starts itself once more inside its sandbox.
+        installed = installation(self.path, self.setup.environment.get("PATH", ""))
+        paths = {":minimal": "read", **dict.fromkeys(installed, "read")}
         rules = ",".join(f"{json.dumps(path)}={json.dumps(right)}" for path, right in paths.items())
         rules += f',":workspace_roots"={{"."="{access}"}}' + (',":tmpdir"="write"' if ask.may_write else "")
         words = [f'default_permissions="{PROFILE}"', f"permissions.{PROFILE}.filesystem={{{rules}}}"]
         words += [] if self.has_tools else TOOLS_OFF
         return [word for each in words for word in ("-c", each)]
-
-    def _installed(self) -> Sequence[str]:
-        """codex starts itself once more inside its sandbox."""
-        return installation(self.path, self.setup.environment.get("PATH", ""))
 
     def _has_profiles(self) -> bool:
         numbers = tuple(int(part) for part in (self.version or "0").split(".") if part.isdecimal())

@@ -119,8 +119,8 @@ def _in_our_words(document: Mapping[str, Any], answer: RigAnswer, task: BridgeIn
     rounds = document.get("debate_rounds")
     found = Analysed(
         outputs=tuple(live),
-        withdrawn=tuple(withdrawn),
-        disputed=tuple(disputed),
+        withdrawn_outputs=tuple(withdrawn),
+        disputed_outputs=tuple(disputed),
         domains_covered=_domains(document.get("domains_covered")),
         debate_rounds=rounds if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0 else 0,
         confidence=Confidence.MEDIUM if answer.verified else Confidence.LOW,

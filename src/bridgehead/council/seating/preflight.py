@@ -206,7 +206,7 @@ class _Preflight:
             exchange_mode=_exchange_mode(connection, in_team=taken.uses_teams),
             degradation_reason=NO_TEAM if team is False else None,
             runtime=connection.runtime_name,
-            toolchain=_toolchain(connection),
+            toolchain=f"{connection.runtime_name} {connection.version}" if connection.version else None,
             model_validation_warnings=model_warnings,
             warnings=(*connection.warnings, *self._runtime.warnings(self._wishes.reasoning_cap)),
             extra=self._runtime.report_fields(taken),
@@ -277,7 +277,3 @@ def _exchange_mode(connection: Connection, *, in_team: bool) -> str:
     if in_team:
         return "direct-async"
     return "session-continuity" if connection.keeps_history else connection.exchange_mode
-
-
-def _toolchain(connection: Connection) -> str | None:
-    return f"{connection.runtime_name} {connection.version}" if connection.version else None

@@ -61,7 +61,6 @@ class Posted:
     """A rig that was asked and has not answered yet."""
 
     request: str
-    events: tuple[SeatEvent, ...] = ()
 
 
 SeatOutcome = Ready | OwnReport | Posted
@@ -269,10 +268,7 @@ class LocalSeats:
             facts,
             Analysed(
                 outputs=examined.outputs,
-                withdrawn=(),
-                disputed=(),
                 domains_covered=examined.domains,
-                debate_rounds=0,
                 confidence=Confidence.HIGH,
                 local_council_type=LocalCouncilType.NONE,
                 runtime=STATIC,

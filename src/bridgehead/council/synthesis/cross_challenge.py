@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +31,7 @@ from bridgehead.council.prompts.debate import (
     repair_prompt,
 )
 from bridgehead.council.prompts.fences import Safe
-from bridgehead.council.prompts.packet_limit import FINDINGS, reduce_packet
+from bridgehead.council.prompts.packet_limit import FINDINGS, reduce_packet, shown_id
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Draft, Intake, writable
 from bridgehead.council.replies.reply import Reader, read_items, read_lists
@@ -285,7 +286,7 @@ class CrossChallenge:
         asks: list[Ask] = []
         for number, shard in enumerate(reduced.packets, start=1):
             key = self._key(role, domain, shard=number)
-            ids = tuple(one["id"] if isinstance(one, dict) else one.partition(": ")[0] for one in shard[FINDINGS])
+            ids = tuple(map(shown_id, shard[FINDINGS]))
             prompt = build(self._context, key, Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated))
             asks.append(make_ask(self._seat, self._context, key, prompt, answer, read, shown_ids=ids))
         return asks
@@ -308,12 +309,7 @@ class CrossChallenge:
         )
 
     def _put(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
-        self._batch = CallBatch(
-            asks,
-            self._log,
-            self._tally,
-            lambda key, previous, answer: repair_prompt(self._context, key, previous, answer),
-        )
+        self._batch = CallBatch(asks, self._log, self._tally, partial(repair_prompt, self._context))
         self._then = then
         self._calls += self._batch.start()
 

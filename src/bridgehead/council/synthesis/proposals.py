@@ -141,7 +141,7 @@ def _told(
 ) -> dict[str, Any]:
     mine = [note for note in notes if note.finding_id in (finding.id, finding.was)]
     life = live_through(list(_events(finding, mine)), chosen=bool({finding.id, finding.was} & chosen)).life
-    said = _said(finding)
+    said, revisions = _said(finding), [source.output.revision for source in finding.sources]
     return {
         "id": proposal_id,
         "finding_id": finding.id,
@@ -153,7 +153,7 @@ def _told(
             "derived_from": [f"{source.seat.name}:{source.output.id}" for source in finding.sources],
             "replaced_by": list(life.replaced_by),
         },
-        "revision": max((_revision(source.output.revision) for source in finding.sources), default=0),
+        "revision": max((one for one in revisions if isinstance(one, int)), default=0),
         "status": life.state.value,
     }
 
@@ -180,7 +180,3 @@ def _said(finding: CouncilFinding) -> dict[str, Any]:
     given = next((source.output.proposal for source in finding.sources if isinstance(source.output.proposal, dict)), {})
     texts = {name: given.get(name) for name in (*PROPOSAL_TEXTS, *PROPOSAL_WORDS)}
     return {**texts, **{name: list(given.get(name) or []) for name in PROPOSAL_LISTS}}
-
-
-def _revision(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -169,10 +169,11 @@ def _drawn(item: _Item) -> Markup:
     outcome = "gone" if item.is_gone else severity
     if output.status is OutputState.DISPUTED:
         outcome += " disputed"
+    way = f"challenge {_OUTCOME_CLASS[output.status]}" if item.challenges else "quiet"
     return element(
         "g",
         element("title", told),
-        element("path", d=_way(item), class_=_way_class(item)),
+        element("path", d=_way(item), class_=way),
         element("circle", cx=item.raised, cy=item.y, r=5, class_=severity),
         element("circle", cx=item.debated, cy=item.y, r=5, class_=outcome),
     )
@@ -184,10 +185,6 @@ def _way(item: _Item) -> str:
         return f"M {item.raised} {item.y} L {item.debated} {item.y}"
     top = item.y - min(14 + 4 * item.challenges, 26)
     return f"M {item.raised} {item.y} C {item.raised + 30} {top}, {item.debated - 30} {top}, {item.debated} {item.y}"
-
-
-def _way_class(item: _Item) -> str:
-    return f"challenge {_OUTCOME_CLASS[item.output.status]}" if item.challenges else "quiet"
 
 
 def _nodes(entries: Sequence[FindingEntry], lanes: int) -> list[tuple[FindingEntry, float]]:

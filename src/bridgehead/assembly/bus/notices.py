@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import pending_list
@@ -115,23 +115,13 @@ def _of_rig(event: Event) -> list[Notice]:
 
 
 def _waiting(item: PendingItem) -> Notice:
-    question = item.question
-    return Notice(
-        kind=PENDING,
-        id=item.id,
-        title=f"{question.origin}: {question.title}",
-        status="needs_you",
-        choices=question.choices,
-    )
+    return _of_item(item, status="needs_you", choices=item.question.choices)
 
 
 def _closed(item: PendingItem) -> Notice:
     """What became of an item; the answer itself may be confidential and stays in the record."""
-    question = item.question
-    return Notice(
-        kind=PENDING,
-        id=item.id,
-        title=f"{question.origin}: {question.title}",
-        status=str(item.state),
-        by=item.answer.by if item.answer is not None else None,
-    )
+    return _of_item(item, status=str(item.state), by=item.answer.by if item.answer is not None else None)
+
+
+def _of_item(item: PendingItem, **facts: Any) -> Notice:
+    return Notice(kind=PENDING, id=item.id, title=f"{item.question.origin}: {item.question.title}", **facts)

@@ -32,7 +32,6 @@ MOST_FIELDS: Final = 100
 FORM: Final = "application/x-www-form-urlencoded"
 NOT_FOUND: Final = 404
 SERVER_ERRORS: Final = 500
-_MOST_DIGITS: Final = 7
 _MOST_NUMBER: Final = 18
 
 Row = TypeVar("Row")
@@ -141,7 +140,7 @@ class Query:
     def of(cls, query: Mapping[str, str]) -> Self:
         given = {one.name: query.get(one.name, "").strip() for one in fields(cls)}
         return cls(
-            **{one.name: given[one.name] if one.default == "" else _number(given[one.name]) for one in fields(cls)}
+            **{one.name: given[one.name] if one.default == "" else number_of(given[one.name]) for one in fields(cls)}
         )
 
     @property
@@ -154,7 +153,8 @@ class Query:
         return f"{path}?{query}" if query else path
 
 
-def _number(text: str) -> int | None:
+def number_of(text: str) -> int | None:
+    """What an address says; anything that is no number says nothing."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_NUMBER else None
 
 
@@ -170,7 +170,7 @@ class Paging:
     @classmethod
     def of(cls, path: str, query: Mapping[str, str], length: int) -> Paging:
         given = {name: value for name, value in query.items() if value and name != "start"}
-        return cls(path, given, start_of(query) or 0, length)
+        return cls(path, given, number_of(query.get("start", "")) or 0, length)
 
     @property
     def is_first(self) -> bool:
@@ -189,12 +189,6 @@ class Paging:
     def at(self, start: int) -> str:
         query = urlencode({**self.given, **({"start": start} if start else {})})
         return f"{self.path}?{query}" if query else self.path
-
-
-def start_of(query: Mapping[str, str]) -> int | None:
-    """What the address says; anything that is no number says nothing."""
-    start = query.get("start", "")
-    return int(start) if start.isascii() and start.isdecimal() and len(start) <= _MOST_DIGITS else None
 
 
 class BadForm(UserError):

@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote
 
 from bridgehead.assembly.council.views import list_councils
 from bridgehead.assembly.pending import pending_list
+from bridgehead.assembly.rigs.inbox import TRUST_OF
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.contract.words import Trust
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError
 from bridgehead.mcp_server.discovery import SCHEME
@@ -18,14 +18,8 @@ from bridgehead.mcp_server.tools.call import Caller, ForeignText
 from bridgehead.mcp_server.tools.schemas import CouncilStatusArguments, PendingArguments
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.thread import thread
-from bridgehead.rigs.trust.verification_kinds import VerificationState
 
 MOST_LISTED: Final = 50
-_TRUST: Final = {
-    VerificationState.VERIFIED: Trust.VERIFIED,
-    VerificationState.UNVERIFIED: Trust.UNVERIFIED,
-    VerificationState.BROKEN: Trust.UNTRUSTED,
-}
 
 
 def list_resources(caller: Caller) -> dict[str, Any]:
@@ -75,7 +69,7 @@ def _read_thread(caller: Caller, thread_id: str) -> str:
         foreign.block(
             envelope.body,
             origin=f"{envelope.filename} from {envelope.frontmatter.get('from')}, {envelope.verification.state}",
-            trust=_TRUST[envelope.verification.state],
+            trust=TRUST_OF[envelope.verification.state],
         )
         for envelope in shown.envelopes
     ]

@@ -40,7 +40,7 @@ from bridgehead.rigs.views.result_format import stamped
 ID_PREFIX = "r-"
 MOST_ENVELOPES = 20
 MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
-_TRUST = {
+TRUST_OF = {
     VerificationState.VERIFIED: Trust.VERIFIED,
     VerificationState.UNVERIFIED: Trust.UNVERIFIED,
     VerificationState.BROKEN: Trust.UNTRUSTED,
@@ -202,7 +202,7 @@ def _fenced(rig: Rig, fence: Fence, notice: Notice, debt: Obligation | None = No
         return None
     if len(text) > MOST_CHARACTERS:
         text = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters in the file]"
-    inside = fence.wrap(text, origin=f"rig {turn.sender}, {turn.path}", trust=_TRUST[verification.state])
+    inside = fence.wrap(text, origin=f"rig {turn.sender}, {turn.path}", trust=TRUST_OF[verification.state])
     return FencedEnvelope(envelope_item_id(rig.repository.root, turn.path), notice, inside, debt)
 
 

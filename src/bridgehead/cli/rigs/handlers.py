@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bridgehead.cli.rigs.arguments import ArgumentRefused, Arguments, body_reader
 from bridgehead.errors import UserError
@@ -140,12 +140,8 @@ def send(console: RigConsole) -> int:
             arguments.positional(0),
             arguments.value("--thread"),
             arguments.list("--to"),
-            status=arguments.value("--status"),
-            tldr=arguments.value("--tldr"),
-            body=body_reader(arguments.value("--body-file")),
-            references=arguments.list("--ref"),
-            push=not arguments.has("--no-push"),
-            retry=not arguments.has("--no-retry"),
+            **_written(arguments),
+            **_landing(arguments),
             despite_freeze=arguments.has("--despite-freeze"),
             unattested=arguments.has("--unattested"),
             allow_secret=arguments.has("--allow-secret"),
@@ -169,8 +165,7 @@ def close(console: RigConsole) -> int:
             arguments.positional(0),
             arguments.value("--status"),
             arguments.value("--note"),
-            push=not arguments.has("--no-push"),
-            retry=not arguments.has("--no-retry"),
+            **_landing(arguments),
             despite_freeze=arguments.has("--despite-freeze"),
             allow_secret=arguments.has("--allow-secret"),
         ),
@@ -246,12 +241,8 @@ def relay(console: RigConsole) -> int:
             arguments.value("--thread"),
             arguments.value("--in-reply-to"),
             arguments.list("--to"),
-            status=arguments.value("--status"),
-            tldr=arguments.value("--tldr"),
-            body=body_reader(arguments.value("--body-file")),
-            references=arguments.list("--ref"),
-            push=not arguments.has("--no-push"),
-            retry=not arguments.has("--no-retry"),
+            **_written(arguments),
+            **_landing(arguments),
             allow_unknown_parent=arguments.has("--allow-unknown-parent"),
             allow_secret=arguments.has("--allow-secret"),
         ),
@@ -373,8 +364,7 @@ def member(console: RigConsole) -> int:
         arguments.value("--human"),
         arguments.value("--freeze-minutes"),
         arguments.value("--since"),
-        push=not arguments.has("--no-push"),
-        retry=not arguments.has("--no-retry"),
+        **_landing(arguments),
     )
     found = change_members(console.make_rig(), request)
     console.emit_lines(found)
@@ -457,6 +447,21 @@ def _sleep_while_read(seconds: float) -> None:
     closed.register(sys.stdout.fileno(), select.POLLERR | select.POLLHUP)
     if any(happened & (select.POLLERR | select.POLLHUP) for _, happened in closed.poll(seconds * 1000)):
         raise BrokenPipeError
+
+
+def _written(arguments: Arguments) -> dict[str, Any]:
+    """What an envelope says."""
+    return {
+        "status": arguments.value("--status"),
+        "tldr": arguments.value("--tldr"),
+        "body": body_reader(arguments.value("--body-file")),
+        "references": arguments.list("--ref"),
+    }
+
+
+def _landing(arguments: Arguments) -> dict[str, Any]:
+    """How far it is taken."""
+    return {"push": not arguments.has("--no-push"), "retry": not arguments.has("--no-retry")}
 
 
 def _sync_request(console: RigConsole) -> SyncRequest:

@@ -15,7 +15,7 @@ from bridgehead.assembly.rigs.clones import RigClone, find_clone, known_clones
 from bridgehead.assembly.rigs.replies import NotShared, Reply, send_reply
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
-from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, logger, start_of
+from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, logger, number_of
 from bridgehead.dashboard.pages.thread_bodies import body_markup
 from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
@@ -144,7 +144,7 @@ def address_of(clone: RigClone, thread_id: str | None = None) -> str:
 
 def _thread(context: PageContext, request: Request, typed: RefusedReply) -> Response:
     clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
-    view = view_thread(clone, thread_id, context.waiting(), start=start_of(request.query_params))
+    view = view_thread(clone, thread_id, context.waiting(), start=number_of(request.query_params.get("start", "")))
     address = address_of(clone, thread_id)
     return context.show(
         request,

@@ -8,16 +8,15 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
+from bridgehead.contract.record_words import Part, PendingKind
 from bridgehead.control_plane.records import QuestionKey
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound, UserError
 from bridgehead.flows.engine.run_request import RunInputs
 from bridgehead.flows.operations.pending_items import response_to
 from bridgehead.flows.operations.respond import respond as respond_to_flow
-from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.mcp_server.tools.call import Caller, ToolReply
-from bridgehead.mcp_server.tools.pending import how_to_go_on
+from bridgehead.mcp_server.tools.pending import answer_of, how_to_go_on
 from bridgehead.mcp_server.tools.schemas import FlowRespondArguments, FlowRespondResult
 
 RESUME = "Run the flow again with --resume."
@@ -25,13 +24,7 @@ RESUME = "Run the flow again with --resume."
 
 def respond(caller: Caller, wanted: FlowRespondArguments) -> ToolReply:
     """Through the one list of what waits; a program that told nobody what it asks is answered in its directory."""
-    answer = Answer(
-        status=AnswerStatus(wanted.status),
-        text=wanted.text,
-        message=wanted.message,
-        by=f"{caller.client.name} (MCP)",
-        at=iso_ms(SystemClock().now()),
-    )
+    answer = answer_of(caller, wanted)
     with caller.assembly.store() as store:
         item = _recorded(caller, store, wanted.request_id)
         if item is not None:

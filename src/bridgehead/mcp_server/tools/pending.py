@@ -15,6 +15,7 @@ from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
 from bridgehead.mcp_server.tools.schemas import (
     AnswerArguments,
     AnswerResult,
+    FlowRespondArguments,
     PendingArguments,
     PendingEntry,
     PendingResult,
@@ -42,13 +43,7 @@ def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
 
 def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
     """Answer once; whoever comes second is told who was first."""
-    given = Answer(
-        status=AnswerStatus(wanted.status),
-        text=wanted.text,
-        message=wanted.message,
-        by=f"{caller.client.name} (MCP)",
-        at=iso_ms(SystemClock().now()),
-    )
+    given = answer_of(caller, wanted)
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         if waiting.find(wanted.id).question.kind is PendingKind.BUS_APPROVAL:
@@ -61,6 +56,16 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
         id=item.id, state=item.state.value, title=ForeignText().line(item.question.title), next=how_to_go_on(item)
     )
     return ToolReply(result, f"{result.id} answered: {result.title}\n{result.next}".rstrip())
+
+
+def answer_of(caller: Caller, wanted: AnswerArguments | FlowRespondArguments) -> Answer:
+    return Answer(
+        status=AnswerStatus(wanted.status),
+        text=wanted.text,
+        message=wanted.message,
+        by=f"{caller.client.name} (MCP)",
+        at=iso_ms(SystemClock().now()),
+    )
 
 
 def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False) -> PendingEntry:

@@ -45,6 +45,13 @@ help: ## What can be made here
 	  || echo "pip failed: tests against OVOS will be skipped, visibly"
 	@touch $@
 
+.venv/synapse/ready: .venv/pip tests/peers/synapse.txt
+	$(SAY) "installing Synapse, the Matrix server that the bus is tested with"
+	@$(PYTHON) -m venv .venv/synapse
+	@.venv/synapse/bin/python -m pip --disable-pip-version-check install --quiet --requirement tests/peers/synapse.txt \
+	  || { echo "pip failed: tests against Synapse will be skipped, visibly"; rm -rf .venv/synapse/bin; }
+	@mkdir -p .venv/synapse && touch $@
+
 .venv/flow-engines/ready: .venv/pip bench/peers.txt
 	$(SAY) "installing the engines that flows are measured against"
 	@$(PYTHON) -m venv .venv/flow-engines
@@ -90,7 +97,7 @@ pictures: .venv/dev .venv/browser ## Draw the pictures of the documentation agai
 demo: .venv/user ## A first look, under two minutes on a bare machine
 	@$(BIN)/python -m bridgehead.demo
 
-test: lint .venv/peers .venv/ovos/ready .venv/browser ## ruff, mypy --strict and all tests
+test: lint .venv/peers .venv/ovos/ready .venv/synapse/ready .venv/browser ## ruff, mypy --strict and all tests
 	$(SAY) "tests"
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 

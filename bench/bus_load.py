@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bridgehead.bus.sockets.base import Peer
+from bridgehead.bus.sockets.base import Conversation, Peer
 from bridgehead.bus.sockets.dial import Target, dial
 from bridgehead.bus.sockets.event_loop import run
 
@@ -17,7 +17,7 @@ WINDOW = 200
 PATIENCE_S = 60
 
 
-class Counter:
+class Counter(Conversation):
     """Counts what it gets."""
 
     def __init__(self) -> None:
@@ -29,16 +29,6 @@ class Counter:
 
     def received(self, payload: bytes, *, text: bool) -> None:
         self.count += 1
-
-    def caught_up(self) -> None: ...
-
-    def ponged(self) -> None: ...
-
-    def paused(self) -> None: ...
-
-    def resumed(self) -> None: ...
-
-    def closed(self, code: int, reason: str) -> None: ...
 
 
 class PingPong(Counter):

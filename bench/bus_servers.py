@@ -20,7 +20,7 @@ from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.interfaces import BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
-from bridgehead.bus.sockets.base import Answer, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade
 from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen
 from bridgehead.bus.wire.message import Message
@@ -30,7 +30,7 @@ PARTICIPANTS = 8
 Facts = dict[str, Any]
 
 
-class Echo:
+class Echo(Conversation):
     """Sends back what it gets: the floor under every round trip over this library."""
 
     def opened(self, peer: Peer) -> None:
@@ -38,16 +38,6 @@ class Echo:
 
     def received(self, payload: bytes, *, text: bool) -> None:
         self._peer.send(payload)
-
-    def caught_up(self) -> None: ...
-
-    def ponged(self) -> None: ...
-
-    def paused(self) -> None: ...
-
-    def resumed(self) -> None: ...
-
-    def closed(self, code: int, reason: str) -> None: ...
 
 
 class EchoSite:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +24,7 @@ from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.gateway.chat import CHAT_PREFIX, ChatEndpoint
 from bridgehead.bus.gateway.completions import CompletionsEndpoint
+from bridgehead.bus.gateway.door import Door
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
 from bridgehead.bus.gateway.later_answers import LaterAnswers
 from bridgehead.bus.gateway.pairing import PairingEndpoint
@@ -43,11 +44,11 @@ from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
 from bridgehead.bus.interfaces import Agent, BusServices, Notice, Notices
-from bridgehead.bus.participants.record import AssistantProfile, Grant
+from bridgehead.bus.participants.record import AssistantProfile, Grant, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.settings import Address, BusSettings, without_credentials
+from bridgehead.bus.settings import Address, BusSettings, ServingSettings, without_credentials
+from bridgehead.bus.sockets.dial import BadUrl
 from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
-from bridgehead.bus.transports import transport_for
 from bridgehead.bus.transports.base import Audience, Transport
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import NOTICE
@@ -120,6 +121,24 @@ class BusServer:
             self._start_assistant(self.hub, self._services.agent)
         if self._services.notices is not None:
             self._follow_notices(self._services.notices)
+        for door in self._doors():
+            await door.start()
+            self._closing.push_async_callback(door.stop)
+
+    def _doors(self) -> Iterator[Door]:
+        serving = self.settings.serving
+        if serving.matrix is not None:
+            from bridgehead.bus.gateway.matrix import MatrixDoor
+
+            record = self._directory.records.get("matrix") or ParticipantRecord("matrix", Role.OPAQUE, "manage")
+            yield MatrixDoor(
+                self.relay,
+                record,
+                url=serving.matrix,
+                token=str(serving.matrix_token),
+                allow=serving.matrix_allow,
+                folder=self.folder.path / "matrix",
+            )
 
     def _follow_notices(self, notices: Notices) -> None:
         loop = asyncio.get_running_loop()
@@ -248,14 +267,7 @@ class BusServer:
     def _transport(self) -> Transport:
         if self.hub is not None:
             return MemoryTransport(self.hub, self._fabric_expects)
-        serving = self.settings.serving
-        return transport_for(
-            str(serving.hub),
-            token=serving.hub_token,
-            deployment=serving.deployment,
-            nats_credentials=serving.nats_credentials,
-            nats_ca=serving.nats_ca,
-        )
+        return foreign_hub(self.settings.serving)
 
     async def _start_gateway(self) -> None:
         serving, services = self.settings.serving, self._services
@@ -391,6 +403,26 @@ class BusServer:
         if self._drain is not None:
             await self._drain()
         await self._closing.aclose()
+
+
+def foreign_hub(serving: ServingSettings) -> Transport:
+    """The transport to a hub of somebody else: `ws://`, `wss://`, or `nats://` (`tls://`) for a fabric of many."""
+    url = str(serving.hub)
+    try:
+        parts = urlsplit(url.partition(",")[0])
+        scheme = parts.scheme if parts.hostname and parts.port != 0 else None
+    except ValueError:
+        scheme = None
+    if scheme in ("ws", "wss"):
+        from bridgehead.bus.transports.websocket import WebSocketTransport
+
+        return WebSocketTransport(url, token=serving.hub_token)
+    if scheme in ("nats", "tls"):
+        from bridgehead.bus.transports.nats import NatsTransport
+        from bridgehead.bus.transports.nats_client import NatsAccess
+
+        return NatsTransport(NatsAccess.parse(url, serving.nats_credentials, serving.nats_ca), serving.deployment)
+    raise BadUrl(url)
 
 
 def _jitter() -> float:

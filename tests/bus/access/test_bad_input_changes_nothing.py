@@ -13,9 +13,9 @@ from bridgehead.bus.access.join_file import BadJoinFile, JoinFile, read_join_fil
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.record import parse_record
+from bridgehead.bus.serve import foreign_hub
 from bridgehead.bus.settings import Address, BusSettings, NoBridgeUrl, ServingSettings
 from bridgehead.bus.sockets.dial import BadUrl
-from bridgehead.bus.transports import transport_for
 from bridgehead.config.declared import SETTINGS
 from bridgehead.errors import BridgeheadError, ConfigError, UserError
 from bridgehead.host.clock import ManualClock
@@ -121,7 +121,7 @@ def test_a_port_is_written_in_plain_digits() -> None:
 @pytest.mark.parametrize("url", ["foo", "http://x/", "ws://[x", "ws://h:99999/", "ws:///core", "nats://"])
 def test_a_hub_is_not_dialled_where_none_can_be(url: str) -> None:
     with pytest.raises(BadUrl):
-        transport_for(url)
+        foreign_hub(ServingSettings(hub=url))
 
 
 def test_somebody_is_revoked_although_the_records_are_being_edited(tmp_path: Path) -> None:

@@ -206,15 +206,16 @@ def is_bare_sync(message: Message) -> bool:
 
 
 def _read(terms: Terms, frame: bytes, value: object) -> tuple[object, str]:
-    """What the frame says, and the channel it was said in, which only text of an opaque channel has."""
+    """What the frame says, and the channel it was said in, which only a managed participant has."""
     if value is ABSENT:
         message = sound_message(frame)
         if message is not None:
             return message, ""
         value = decode_json(frame)
-    if terms.is_managed and isinstance(value, dict) and "type" not in value:
+    if terms.is_managed and isinstance(value, dict) and ("type" not in value or "channel" in value):
         channel = value.get("channel", "")
-        return _spoken(value), channel if isinstance(channel, str) and is_channel(channel) else ""
+        read = {key: value[key] for key in value if key != "channel"} if "type" in value else _spoken(value)
+        return read, channel if isinstance(channel, str) and is_channel(channel) else ""
     return value, ""
 
 

@@ -1,0 +1,121 @@
+"""A door: people of another network (chat rooms, voice devices) talk to the bus without knowing of it.
+
+A door is one participant in managing mode; each of its rooms is a channel with a session of its own. To add one, derive
+from `Door` and write three methods: `run` stays connected to the network and calls `heard` for what is said there,
+`speak` says something in a room, `think` shows there that an answer is being made. Everything else is the bus's:
+sessions, policy and limits of the record, turns, late answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.bus.actions import CloseCode, Delivery
+from bridgehead.bus.participants.record import ParticipantRecord
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.wire.session import context_session_id
+from bridgehead.bus.wire.topics import HANDLED, SPEAK, STOP
+
+_log: Final = logging.getLogger("bridgehead.bus")
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 60.0
+STOP_WORDS: Final = frozenset({"stop", "!stop"})
+REFUSED: Final = {
+    "rate_limited": "That was too fast; wait a moment.",
+    "too_large": "That was too long.",
+    "too_many_questions": "Too many questions wait for an answer; wait for one of them.",
+    "hub_down": "The assistant cannot be reached right now; say it again in a moment.",
+    "turn_lost": "The answer to an earlier question got lost; ask it again.",
+}
+
+
+class Door(ABC):
+    """What the bus does for every door; see above for what a door does itself."""
+
+    listens = True
+
+    def __init__(self, relay: Relay, record: ParticipantRecord) -> None:
+        self._relay = relay
+        self._record = record
+        self._open: dict[str, str] = {}
+        """Questions without an end marker, each with its room."""
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Be connected and listen; whatever it raises, it is called again after a while."""
+
+    @abstractmethod
+    def speak(self, room: str, text: str, message_id: str | None, *, is_open: bool) -> None:
+        """Say `text` in a room, as an answer to a message where there is one; must not wait."""
+
+    @abstractmethod
+    def think(self, room: str, message_id: str, *, on: bool) -> None:
+        """An answer to a message is being made, or no longer; must not wait."""
+
+    def heard(self, room: str, text: str, message_id: str) -> None:
+        """A person said something in a room, under an id that the network gave it."""
+        value: dict[str, Any] = {"text": text, "channel": room, "utterance_id": message_id}
+        if text.strip().lower() in STOP_WORDS and room in self._open.values():
+            value = {"type": STOP, "channel": room}
+        else:
+            self._open[message_id] = room
+            self.think(room, message_id, on=True)
+        self._relay.take(self._record.id, msgspec.json.encode(value), value=value)
+
+    async def start(self) -> None:
+        entering = self._relay.join(self._record, self)
+        if entering is not None and (error := await entering) is not None:
+            raise error
+        self._task = asyncio.get_running_loop().create_task(self._keep_running())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._relay.leave(self._record.id, self)
+
+    async def _keep_running(self) -> None:
+        wait_s = FIRST_WAIT_S
+        while True:
+            begun = asyncio.get_running_loop().time()
+            try:
+                await self.run()
+            except Exception as error:  # a network is a guest; the bus goes on without it
+                _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
+            lasted = asyncio.get_running_loop().time() - begun
+            wait_s = FIRST_WAIT_S if lasted > LONGEST_WAIT_S else min(wait_s * 2, LONGEST_WAIT_S)
+            await asyncio.sleep(wait_s)
+
+    # -- ParticipantConnection ------------------------------------------------------------------------------------
+
+    def welcome(self, source: str) -> None:
+        _log.debug("%s is %s on the bus", self._record.id, source)
+
+    def deliver(self, delivery: Delivery) -> None:
+        if delivery.topic not in (SPEAK, HANDLED):
+            return
+        message = msgspec.json.decode(delivery.body)
+        named, room = message["context"].get("utterance_id"), context_session_id(message["context"])
+        if delivery.topic == SPEAK:
+            self.speak(room, str(message["data"].get("utterance", "")), named, is_open=named in self._open)
+        elif self._open.pop(named, None) is not None:
+            self.think(room, named, on=False)
+
+    def refuse(self, code: str, details: dict[str, Any]) -> None:
+        """A message was refused: the one that is named, else the newest, which is the one being taken."""
+        named = str(details.get("utterance_id", next(reversed(self._open), "")))
+        room = self._open.get(named)
+        if room is not None:
+            self.speak(room, REFUSED.get(code, f"The bridge refused that ({code})."), named, is_open=True)
+            del self._open[named]
+            self.think(room, named, on=False)
+
+    def close(self, code: CloseCode) -> None:
+        if self._task is not None:
+            self._task.cancel()

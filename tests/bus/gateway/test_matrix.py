@@ -1,0 +1,380 @@
+"""The Matrix door against a real Synapse: rooms, threads, edits, invitations, encryption, and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.gateway.door import STOP_WORDS
+from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
+from bridgehead.bus.settings import BusSettings
+from bridgehead.errors import UserError
+from bus.support.running import free_port, run, until
+from bus.support.serving import Served, served_bus
+from bus.support.synapse import PYTHON, SERVER, Synapse, running_synapse
+from support.console_blocks import Step, environment, matches, steps
+from support.console_blocks import run as run_steps
+from support.installed import Machine, machine
+
+pytestmark = pytest.mark.peer
+nio = pytest.importorskip("nio", reason="the extra matrix is not installed")
+DEADLINE_S = 300.0
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "matrix.md"
+_number = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
+    with running_synapse(tmp_path_factory.mktemp("synapse")) as server:
+        yield server
+
+
+class Person:
+    """Somebody with an account."""
+
+    def __init__(self, synapse: Synapse, kind: str) -> None:
+        self.name = f"{kind}{next(_number)}"
+        self.id = f"@{self.name}:{SERVER}"
+        self.token = synapse.account(self.name)
+        self._url = f"{synapse.url}/_matrix/client/v3"
+
+    async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        async with httpx.AsyncClient(headers=headers, timeout=120, trust_env=False) as client:
+            reply = await client.request(method, f"{self._url}{path}", json=body, params=query)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    async def room_with(self, *others: Person, **more: Any) -> str:
+        body = {"invite": [other.id for other in others], "preset": "private_chat", **more}
+        return str((await self.call("POST", "/createRoom", body))["room_id"])
+
+    async def send(self, room: str, content: dict[str, Any], kind: str = "m.room.message") -> str:
+        path = f"/rooms/{room}/send/{kind}/{secrets.token_hex(8)}"
+        return str((await self.call("PUT", path, content))["event_id"])
+
+    async def say(self, room: str, text: str, **more: Any) -> str:
+        return await self.send(room, {"msgtype": "m.text", "body": text, **more})
+
+    async def events(self, room: str) -> list[dict[str, Any]]:
+        return list((await self.call("GET", f"/rooms/{room}/messages", dir="b", limit=100))["chunk"])[::-1]
+
+    async def said_by(self, other: Person, room: str) -> list[dict[str, Any]]:
+        return [
+            event
+            for event in await self.events(room)
+            if event["sender"] == other.id and event["type"] == "m.room.message"
+        ]
+
+    async def hears(self, other: Person, room: str, count: int = 1) -> list[dict[str, Any]]:
+        """What the other has said in the room, once it has said that much."""
+        while len(said := await self.said_by(other, room)) < count:
+            await asyncio.sleep(0.1)
+        return said
+
+    async def membership(self, other: Person, room: str) -> str:
+        members = (await self.call("GET", f"/rooms/{room}/members"))["chunk"]
+        return str(next(event["content"]["membership"] for event in members if event["state_key"] == other.id))
+
+    async def comes(self, other: Person, room: str, membership: str) -> None:
+        while await self.membership(other, room) != membership:
+            await asyncio.sleep(0.1)
+
+
+class Here:
+    """A bot, its friend, and a bus with its door."""
+
+    def __init__(self, synapse: Synapse, path: Path) -> None:
+        self.url = synapse.url
+        self.path = path
+        self.bot, self.ada, self.eve = (Person(synapse, kind) for kind in ("bot", "ada", "eve"))
+
+    @asynccontextmanager
+    async def bus(self, agent: Any = None, **table: Any) -> AsyncIterator[Served]:
+        door = {"matrix": self.url, "matrix_token": self.bot.token, "matrix_allow": [self.ada.id]}
+        async with served_bus(self.path / "bus", agent=agent or ScriptedAgent(), **door, **table) as server:
+            connection = server.relay._connections["matrix"]
+            await until(lambda: connection.listens)
+            yield server
+
+    async def room(self, **more: Any) -> str:
+        room = await self.ada.room_with(self.bot, **more)
+        await self.ada.comes(self.bot, room, "join")
+        return room
+
+
+@pytest.fixture
+def here(synapse: Synapse, tmp_path: Path) -> Here:
+    return Here(synapse, tmp_path)
+
+
+class SlowAgent(ScriptedAgent):
+    """Waits before it answers `slow …`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready = asyncio.Event()
+
+    async def ask(self, question: AgentQuestion) -> AgentAnswer:
+        answer = await super().ask(question)
+        if question.text.startswith("slow"):
+            await self.ready.wait()
+        return answer
+
+
+def body(event: dict[str, Any]) -> str:
+    return str(event["content"]["body"])
+
+
+def test_a_person_invites_asks_and_is_answered_and_a_stranger_is_not(here: Here) -> None:
+    async def main() -> None:
+        agent = SlowAgent()
+        async with here.bus(agent):
+            room = await here.room()
+            since = (await here.ada.call("GET", "/sync", timeout=0))["next_batch"]
+            asked = await here.ada.say(room, "slow morning")
+            seen: dict[str, Any] = {}
+            while not {"m.typing", "m.receipt"} <= seen.keys():
+                synced = await here.ada.call("GET", "/sync", timeout=1000, since=since)
+                since = synced["next_batch"]
+                here_now = synced.get("rooms", {}).get("join", {}).get(room, {"ephemeral": {"events": []}})
+                for event in here_now["ephemeral"]["events"]:
+                    seen[event["type"]] = event["content"]
+            assert seen["m.typing"] == {"user_ids": [here.bot.id]} and asked in seen["m.receipt"]
+            agent.ready.set()
+            (answer,) = await here.ada.hears(here.bot, room)
+            assert body(answer) == "You said: slow morning"
+            assert answer["content"]["m.relates_to"] == {"m.in_reply_to": {"event_id": asked}}
+
+            strange = await here.eve.room_with(here.bot)
+            await here.eve.comes(here.bot, strange, "leave")
+            await here.ada.call("POST", f"/rooms/{room}/invite", {"user_id": here.eve.id})
+            await here.eve.call("POST", f"/rooms/{room}/join", {})
+            await here.eve.say(room, f"{here.bot.name}, what did she ask?")
+            await here.ada.say(room, "not for you")
+            await here.ada.say(room, f"hello {here.bot.name}")
+            heard = await here.ada.hears(here.bot, room, 2)
+            assert body(heard[1]) == f"You said: hello {here.bot.name}"
+            assert [question.text for question in agent.asked] == ["slow morning", f"hello {here.bot.name}"]
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_a_thread_is_a_conversation_of_its_own_and_an_edit_changes_the_answer(here: Here) -> None:
+    async def main() -> None:
+        agent = ScriptedAgent()
+        async with here.bus(agent):
+            room = await here.room()
+            root = await here.ada.say(room, "first")
+            await here.ada.hears(here.bot, room)
+            thread = {"rel_type": "m.thread", "event_id": root}
+            inside = await here.ada.say(room, "second", **{"m.relates_to": thread})
+            answers = await here.ada.hears(here.bot, room, 2)
+            relation = answers[1]["content"]["m.relates_to"]
+            assert (relation["rel_type"], relation["event_id"]) == ("m.thread", root)
+            assert relation["m.in_reply_to"] == {"event_id": inside}
+            assert agent.asked[0].session_id != agent.asked[1].session_id and agent.asked[1].earlier == ()
+
+            changed = {"msgtype": "m.text", "body": "first, corrected"}
+            replaces = {"rel_type": "m.replace", "event_id": root}
+            await here.ada.say(room, "* first, corrected", **{"m.new_content": changed, "m.relates_to": replaces})
+            edited = (await here.ada.hears(here.bot, room, 3))[2]["content"]
+            assert edited["m.new_content"]["body"] == "You said: first, corrected"
+            assert edited["m.relates_to"] == {"rel_type": "m.replace", "event_id": answers[0]["event_id"]}
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_media_are_refused_politely_and_nonsense_is_left_out(here: Here) -> None:
+    async def main() -> None:
+        agent = ScriptedAgent()
+        async with here.bus(agent):
+            room = await here.room()
+            picture = await here.ada.send(room, {"msgtype": "m.image", "body": "cat.png", "url": "mxc://here.test/abc"})
+            (answer,) = await here.ada.hears(here.bot, room)
+            assert body(answer) == "I can only read text."
+            assert answer["content"]["m.relates_to"]["m.in_reply_to"]["event_id"] == picture
+            await here.ada.send(room, {"msgtype": "m.notice", "body": "a bot says"})
+            await here.ada.say(room, "* x", **{"m.new_content": 7, "m.relates_to": {"rel_type": "m.replace"}})
+            await here.ada.say(room, "", **{"m.relates_to": [7]})
+            await here.ada.say(room, "still there?")
+            assert body((await here.ada.hears(here.bot, room, 2))[1]) == "You said: still there?"
+            assert [question.text for question in agent.asked] == ["still there?"]
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_after_a_restart_nothing_is_posted_twice_and_nothing_open_is_forgotten(here: Here) -> None:
+    state = here.path / "bus" / "matrix" / "state.json"
+
+    async def main() -> None:
+        agent = SlowAgent()
+        async with here.bus(agent):
+            room = await here.room()
+            await here.ada.say(room, "one")
+            await here.ada.hears(here.bot, room)
+            kept = state.read_bytes()
+            await here.ada.say(room, "two")
+            await here.ada.hears(here.bot, room, 2)
+            await here.ada.say(room, "slow three")
+            await until(lambda: len(agent.asked) == 3)
+        await here.ada.say(room, "four")  # while nobody is there
+
+        agent = SlowAgent()
+        agent.ready.set()
+        async with here.bus(agent):
+            said = await here.ada.hears(here.bot, room, 4)
+            assert sorted(map(body, said)) == [f"You said: {word}" for word in ("four", "one", "slow three", "two")]
+            assert sorted(question.text for question in agent.asked) == ["four", "slow three"]
+
+        # A process that was killed after it had posted and before it had noted that: it asks again, and posts nothing.
+        state.write_bytes(kept)
+        agent = SlowAgent()
+        agent.ready.set()
+        async with here.bus(agent):
+            await here.ada.say(room, "five")
+            await until(lambda: "five" in [question.text for question in agent.asked])
+            said = await here.ada.hears(here.bot, room, 5)
+            assert sorted(map(body, said))[0] == "You said: five"
+            assert {"two", "slow three", "four", "five"} == {question.text for question in agent.asked}
+            assert len(await here.ada.said_by(here.bot, room)) == 5
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_stop_ends_an_answer_that_is_being_made(here: Here) -> None:
+    async def main() -> None:
+        agent = SlowAgent()
+        async with here.bus(agent) as server:
+            room = await here.room()
+            await here.ada.say(room, "slow question")
+            await until(lambda: len(agent.asked) == 1)
+            await here.ada.say(room, next(iter(STOP_WORDS)).upper())
+            door: Any = server.relay._connections["matrix"]
+            await until(lambda: not door._open)
+            await here.ada.say(room, "quick")
+            assert [body(event) for event in await here.ada.hears(here.bot, room)] == ["You said: quick"]
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_an_encrypted_room_is_read_and_answered_encrypted(here: Here) -> None:
+    async def main() -> None:
+        folder = here.path / "ada"
+        folder.mkdir()
+        ada = nio.AsyncClient(here.url, here.ada.id, store_path=str(folder))
+        assert isinstance(await ada.login(f"pw-{here.ada.name}"), nio.LoginResponse)
+        ada.access_token, here.ada.token = ada.access_token, ada.access_token
+        async with here.bus():
+            encryption = {"type": "m.room.encryption", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
+            room = await here.room(initial_state=[encryption])
+            await ada.sync(full_state=True)
+            await ada.keys_upload()
+            while not ada.rooms[room].encrypted or here.bot.id not in ada.rooms[room].users:
+                await ada.sync(1000)
+            await ada.keys_query()
+            await ada.room_send(
+                room, "m.room.message", {"msgtype": "m.text", "body": "a secret"}, ignore_unverified_devices=True
+            )
+            said: list[str] = []
+            while "You said: a secret" not in said:
+                synced = await ada.sync(1000)
+                events = synced.rooms.join[room].timeline.events if room in synced.rooms.join else []
+                said += [event.body for event in events if isinstance(event, nio.RoomMessageText)]
+        posted = [event for event in await here.ada.events(room) if event["sender"] == here.bot.id]
+        assert "m.room.encrypted" in [event["type"] for event in posted]
+        assert "m.room.message" not in [event["type"] for event in posted], "nothing goes out in the clear"
+        await ada.close()
+
+    run(main(), deadline_s=DEADLINE_S, uvloop=False)
+
+
+def test_what_is_announced_is_said_in_every_room(here: Here) -> None:
+    async def main() -> None:
+        async with here.bus() as server:
+            one, two = await here.room(), await here.room()
+            door: Any = server.relay._connections["matrix"]
+            await until(lambda: {one, two} <= set(door._client.rooms))
+            from bridgehead.bus.gateway.pending_answers import Speaker
+
+            assert Speaker(server.relay, None).announce("dinner is ready", None, None).participants == ("matrix",)
+            for room in (one, two):
+                assert [body(event) for event in await here.ada.hears(here.bot, room)] == ["dinner is ready"]
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_a_server_that_is_away_is_tried_again_and_the_bus_runs_on(here: Here) -> None:
+    async def main() -> None:
+        door = {"matrix": "http://127.0.0.1:9", "matrix_token": "t", "matrix_allow": ["*:here.test"]}
+        async with (
+            served_bus(here.path / "bus", agent=ScriptedAgent(), **door) as server,
+            await server.satellite("kitchen") as kitchen,
+        ):
+            assert (await kitchen.ask("hello")).text == "You said: hello"
+            assert not server.relay.listens("matrix")
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+@pytest.mark.parametrize("missing", ["matrix_token", "matrix_allow"])
+def test_a_door_that_is_open_to_everybody_or_nobody_is_refused(missing: str) -> None:
+    table = {"matrix": "http://127.0.0.1:8008", "matrix_token": "t", "matrix_allow": ["*:here.test"]}
+    del table[missing]
+    with pytest.raises(UserError, match="matrix needs"):
+        BusSettings.parse(table)
+
+
+def test_the_guide_does_what_it_shows(synapse: Synapse, tmp_path: Path) -> None:
+    shown = GUIDE.read_text(encoding="utf-8").replace("```console no-run", "```console")
+    here = [Step(step.command.replace("http://127.0.0.1:8008", synapse.url), step.expected) for step in steps(shown)]
+    place = next(number for number, step in enumerate(here) if "bus serve" in step.command)
+    home = machine(tmp_path)
+    (home.project / "homeserver.yaml").symlink_to(synapse.folder / "homeserver.yaml")
+    around = environment(home.home, Path(sys.executable).parent)
+    around["PATH"] = os.pathsep.join([around["PATH"], str(PYTHON.parent)])
+    check(here[:place], home, around)
+    door = {
+        "BRIDGEHEAD_BUS_MATRIX": synapse.url,
+        "BRIDGEHEAD_BUS_MATRIX_ALLOW": f"*:{SERVER}",
+        "BRIDGEHEAD_BUS_MATRIX_TOKEN": (home.project / "butler.token").read_text().strip(),
+        **{f"BRIDGEHEAD_BUS_{name}": f"127.0.0.1:{free_port()}" for name in ("LISTEN", "HUB_LISTEN")},
+    }
+    assert (home.project / "butler.token").stat().st_mode & 0o777 == 0o600
+    process = home.start("bus", "serve", "--json", "--assistant", "scripted", **door)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline(), process.stderr.read()
+        check(here[place + 1 :], home, {**around, **door})
+
+        async def main() -> None:
+            ada, butler = Person(synapse, "ada"), Person.__new__(Person)
+            butler.id = f"@butler:{SERVER}"
+            room = await ada.room_with(butler)
+            await ada.comes(butler, room, "join")
+            await ada.say(room, "hello")
+            assert [body(event) for event in await ada.hears(butler, room)] == ["You said: hello"]
+
+        run(main(), deadline_s=DEADLINE_S)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def check(shown: list[Step], home: Machine, around: dict[str, str]) -> None:
+    for step, result in zip(shown, run_steps(shown, home.project, around), strict=True):
+        assert result.code == step.exit_code, f"$ {step.command}\n{result.output}"
+        assert matches(step.expected, result.output), f"$ {step.command}\n{result.output}"

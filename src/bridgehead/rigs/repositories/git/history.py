@@ -114,7 +114,7 @@ def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
 def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
     """Return the last commits of `head`, newest first."""
     arguments = (word for word in log_arguments(f"--max-count={most}", head) if word != "--reverse")
-    return parse_log(git.read(*arguments).text)
+    return parse_log(require_success("log", git.ask(*arguments, settings=_SMALL_CACHE)).text)
 
 
 def log_arguments(*revisions: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from bridgehead.rigs.envelope.text import iso_timestamp
 
 if TYPE_CHECKING:
     from bridgehead.rigs.config import RigConfig
-    from bridgehead.rigs.repositories.base import Repository
+    from bridgehead.rigs.repositories.git.repository import GitRepository
     from bridgehead.rigs.repositories.records import Rebuilt
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
@@ -111,7 +111,7 @@ class Rig:
 
     def __init__(
         self,
-        find_repository: Callable[[], Repository],
+        find_repository: Callable[[], GitRepository],
         *,
         now_ms: Callable[[], int],
         random_bits: Callable[[int], int],
@@ -148,7 +148,7 @@ class Rig:
             done()
 
     @cached_property
-    def repository(self) -> Repository:
+    def repository(self) -> GitRepository:
         return self._find_repository()
 
     @cached_property

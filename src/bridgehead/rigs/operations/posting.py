@@ -127,23 +127,15 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
     else:
         rig.tell(f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice")
     if what.push and wire is not None and not landed.pushed:
-        landed = _push_or_advise(rig, wire, landed, retry=what.retry)
+        try:
+            landed = _push(rig, wire, landed, retry=what.retry)
+        except (GitFailed, UserError) as error:
+            rig.tell(LANDED_LOCALLY)
+            if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):  # the others name what to do
+                rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")
+            raise
     rig.once_answered(lambda: outgoing.drop(intent))
     return landed
-
-
-def _push_or_advise(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
-    try:
-        return _push(rig, wire, landed, retry=retry)
-    except GitFailed as error:
-        if isinstance(error, ArrivalRefused):
-            rig.tell(LANDED_LOCALLY)
-        else:
-            _advise_recovery(rig)
-        raise
-    except UserError:  # files in the way; it names them
-        rig.tell(LANDED_LOCALLY)
-        raise
 
 
 def push_unsent(rig: Rig) -> PushedTurns:
@@ -317,8 +309,3 @@ def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
         if turn.old_commit == landed.commit:
             landed = landed._replace(path=turn.path, commit=turn.commit)
     return landed
-
-
-def _advise_recovery(rig: Rig) -> None:
-    rig.tell(LANDED_LOCALLY)
-    rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")

@@ -208,8 +208,6 @@ EXEMPT = {
     "rigs/operations/watch.py:parse_timeout": "an option of the user's",
     "rigs/operations/send.py:parse_moment": "an option of the user's",
     "bus/transports/nats_client.py:NatsAccess.parse": "a setting of the user's, of one line",
-    "rigs/repositories/base.py:Files.read_file": "takes a path",
-    "rigs/repositories/base.py:Files.read_files": "takes a path",
     "rigs/repositories/git/history.py:parse_log": "git's own output, whose parts are separated by NUL",
     "rigs/repositories/work_tree.py:WorkTree.read_file": "takes a path",
     "rigs/repositories/work_tree.py:WorkTree.read_files": "takes a path",

@@ -16,7 +16,7 @@ from bridgehead.rigs.envelope.text import iso_timestamp
 
 if TYPE_CHECKING:
     from bridgehead.rigs.config import RigConfig
-    from bridgehead.rigs.repositories.base import Repository
+    from bridgehead.rigs.repositories.git.repository import GitRepository
     from bridgehead.rigs.repositories.records import Rebuilt
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
@@ -111,7 +111,7 @@ class Rig:
 
     def __init__(
         self,
-        find_repository: Callable[[], Repository],
+        find_repository: Callable[[], GitRepository],
         *,
         now_ms: Callable[[], int],
         random_bits: Callable[[int], int],
@@ -130,9 +130,25 @@ class Rig:
         self._announcer = announcer or Silent()
         self._make_ledger = ledger
         self.reviews: Reviews = reviews or Silent()
+        self._unanswered: list[Callable[[], None]] | None = None
+
+    def hold_until_answered(self) -> None:
+        """Whoever calls this says with `answered` when the result of an operation has reached its user."""
+        self._unanswered = []
+
+    def once_answered(self, done: Callable[[], None]) -> None:
+        """Do something when the user knows; at once where nobody says when that is."""
+        if self._unanswered is None:
+            done()
+        else:
+            self._unanswered.append(done)
+
+    def answered(self) -> None:
+        for done in self._unanswered or ():
+            done()
 
     @cached_property
-    def repository(self) -> Repository:
+    def repository(self) -> GitRepository:
         return self._find_repository()
 
     @cached_property

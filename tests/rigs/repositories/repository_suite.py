@@ -8,7 +8,6 @@ from typing import Protocol
 import pytest
 
 from bridgehead.host.file_errors import FileMissing, FileTaken, IsSymlink
-from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.repositories.errors import (
     CommitFailed,
     FetchFailed,
@@ -17,6 +16,7 @@ from bridgehead.rigs.repositories.errors import (
     PushFailed,
     SigningFailed,
 )
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import FreezeNote, Identity, InTheWay, Pushed, Raced, Rebuilt, Wire
 from bridgehead.rigs.trust.attestation import Signature
 
@@ -26,39 +26,39 @@ WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 class Pair(Protocol):
     """Two clones whose remote holds one commit without files, and ways to act behind the repository's back."""
 
-    here: Repository
-    there: Repository
-    alone: Repository  # has no remote
+    here: GitRepository
+    there: GitRepository
+    alone: GitRepository  # has no remote
     signer: str  # how our signing key is called
 
-    def put(self, repository: Repository, path: str, content: bytes) -> None: ...
-    def link(self, repository: Repository, path: str, target: str) -> None: ...
-    def stage(self, repository: Repository, path: str) -> None: ...
-    def commit_by_hand(self, repository: Repository, files: dict[str, bytes | None]) -> str: ...
-    def refuse_commits(self, repository: Repository, says: str) -> None: ...
+    def put(self, repository: GitRepository, path: str, content: bytes) -> None: ...
+    def link(self, repository: GitRepository, path: str, target: str) -> None: ...
+    def stage(self, repository: GitRepository, path: str) -> None: ...
+    def commit_by_hand(self, repository: GitRepository, files: dict[str, bytes | None]) -> str: ...
+    def refuse_commits(self, repository: GitRepository, says: str) -> None: ...
     def cut_the_line(self) -> None: ...
     def refuse_freezes(self) -> None: ...
     def signers_file(self) -> Path: ...
-    def add_signing_key(self, repository: Repository) -> None: ...
+    def add_signing_key(self, repository: GitRepository) -> None: ...
 
 
-def post(repository: Repository, path: str, content: bytes = b"x\n", subject: str | None = None) -> str:
+def post(repository: GitRepository, path: str, content: bytes = b"x\n", subject: str | None = None) -> str:
     (Path(repository.root) / path).parent.mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting(path, content) as posting:
         return posting.land(subject or f"ACK: {path}")
 
 
-def send(repository: Repository, path: str, content: bytes = b"x\n") -> str:
+def send(repository: GitRepository, path: str, content: bytes = b"x\n") -> str:
     commit = post(repository, path, content)
     assert repository.push(WIRE, commit) == Pushed(commit)
     return commit
 
 
-def catch_up(repository: Repository) -> None:
+def catch_up(repository: GitRepository) -> None:
     assert repository.fast_forward(repository.fetch(WIRE)) is None
 
 
-def note(repository: Repository, text: str, *, only_here: bool = False) -> FreezeNote:
+def note(repository: GitRepository, text: str, *, only_here: bool = False) -> FreezeNote:
     return FreezeNote(text, only_here, repository.blob_id(text.encode()))
 
 
@@ -177,7 +177,7 @@ class RepositorySuite:
         assert set(pair.here.survey("demo-02").names()) == {"demo-02"}
         assert {file.path for file in pair.here.survey("demo-01").dirty} == {"demo-01/A.md", "demo-01/C.md"}
         assert pair.here.survey().index_text == survey.index_text and survey.still_stands()
-        assert set(survey.trees()) == set(pair.here.survey("demo-01").trees()) == {"demo-01"}
+        assert set(survey.trees) == set(pair.here.survey("demo-01").trees) == {"demo-01"}
 
     def test_history_is_given_once_and_then_only_what_is_new(self, pair: Pair):
         root = pair.here.head().commit

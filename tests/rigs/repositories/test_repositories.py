@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.trust.signers import public_key_fingerprint
 from rigs.repositories.repository_suite import RepositorySuite
@@ -25,20 +24,20 @@ class GitPair:
         self._key = make_key("signer")
         self.signer = public_key_fingerprint(self._key.read_text()) or ""
 
-    def put(self, repository: Repository, path: str, content: bytes) -> None:
+    def put(self, repository: GitRepository, path: str, content: bytes) -> None:
         target = Path(repository.root) / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
 
-    def link(self, repository: Repository, path: str, target: str) -> None:
+    def link(self, repository: GitRepository, path: str, target: str) -> None:
         place = Path(repository.root) / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(target)
 
-    def stage(self, repository: Repository, path: str) -> None:
+    def stage(self, repository: GitRepository, path: str) -> None:
         self.world.git("add", "--", path, at=Path(repository.root))
 
-    def commit_by_hand(self, repository: Repository, files: dict[str, bytes | None]) -> str:
+    def commit_by_hand(self, repository: GitRepository, files: dict[str, bytes | None]) -> str:
         root = Path(repository.root)
         for path in [path for path, content in files.items() if content is None]:
             (root / path).unlink()
@@ -47,7 +46,7 @@ class GitPair:
         push = repository is self.there
         return self.world.commit(root, kept, "by hand", push=push)
 
-    def refuse_commits(self, repository: Repository, says: str) -> None:
+    def refuse_commits(self, repository: GitRepository, says: str) -> None:
         repository.install_commit_msg_hook(f"#!/bin/sh\necho '{says}'\nexit 1\n".encode())
 
     def cut_the_line(self) -> None:
@@ -64,7 +63,7 @@ class GitPair:
         path.write_text(f'op1@example.com namespaces="git" {self._key.read_text()}')
         return path
 
-    def add_signing_key(self, repository: Repository) -> None:
+    def add_signing_key(self, repository: GitRepository) -> None:
         root = Path(repository.root)
         self.world.git("config", "gpg.format", "ssh", at=root)
         self.world.git("config", "user.signingkey", str(self._key), at=root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,9 @@ from bridgehead.rigs.operations import status as status_operation
 from bridgehead.rigs.operations import thread as thread_operation
 from bridgehead.rigs.operations.status import status
 from bridgehead.rigs.operations.thread import thread_text
-from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.repositories.git.repository import GitRepository
-from bridgehead.rigs.repositories.records import DirtyFile, Stamp, TrackedFile
+from bridgehead.rigs.repositories.git.survey import GitSurvey
+from bridgehead.rigs.repositories.records import DirtyFile, Stamp
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.output_cache import state_of
 from rigs.support.git_world import World, envelope
@@ -24,7 +24,7 @@ LONG_AGO = Stamp(1, 100, 1, 1, False)
 NOW = 10_000_000_000
 
 
-class Seen(Survey):
+class Seen(GitSurvey):
     branch = "main"
     ahead = 0
 
@@ -35,36 +35,15 @@ class Seen(Survey):
         dirty: Sequence[DirtyFile] = (),
         names: Sequence[str] = ("ACK.md",),
     ) -> None:
-        self.head, self._index_text, self.dirty = head, index_text, tuple(dirty)
-        self._names = names
-
-    @property
-    def index_text(self) -> str:
-        return self._index_text
-
-    def still_stands(self) -> bool:
-        return True
-
-    def trees(self) -> Mapping[str, str]:
-        return {"demo-01": "7ee"}
-
-    def tracked(self) -> Mapping[str, TrackedFile]:
-        return {"demo-01/ACK.md": TrackedFile("b10b", is_symlink=False)}
+        self.head, self.index_text, self.dirty = head, index_text, tuple(dirty)
+        self.directories = ["demo-01"]
+        self._names = {"demo-01": list(names)}
 
     def tracked_paths(self) -> set[str]:
-        return set(self.tracked())
-
-    def directories(self) -> Sequence[str]:
-        return ["demo-01"]
-
-    def names_in(self, thread: str) -> Sequence[str]:
-        return self._names
-
-    def stamp_of(self, thread: str) -> Stamp | None:
-        return None
+        return {"demo-01/ACK.md"}
 
 
-def state(survey: Survey, stamp: Stamp | None = LONG_AGO) -> str | None:
+def state(survey: GitSurvey, stamp: Stamp | None = LONG_AGO) -> str | None:
     return state_of(survey, lambda path: stamp, NOW)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.repositories.base import Repository
+    from bridgehead.rigs.repositories.git.repository import GitRepository
     from bridgehead.rigs.rig import Ledger, Reviews, Rig
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
@@ -31,7 +31,7 @@ def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews])
     """The rig of the clone around the current directory, which is looked for when a command needs it."""
 
     @cache
-    def find_repository() -> Repository:
+    def find_repository() -> GitRepository:
         from bridgehead.rigs.envelope.names import CONFIG_PATH
         from bridgehead.rigs.repositories.git.repository import GitRepository
 
@@ -47,7 +47,7 @@ def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews])
 
 
 def _rig(
-    find_repository: Callable[[], Repository], say: Callable[[str], None], reviews: Callable[[str], Reviews] | None
+    find_repository: Callable[[], GitRepository], say: Callable[[str], None], reviews: Callable[[str], Reviews] | None
 ) -> Rig:
     import time
 
@@ -74,7 +74,7 @@ def _random_bits(count: int) -> int:
 class _LateAnnouncer:
     """Opens the record only when there is something to say; it is never needed (rigs §14.6)."""
 
-    def __init__(self, find_repository: Callable[[], Repository], say: Callable[[str], None]) -> None:
+    def __init__(self, find_repository: Callable[[], GitRepository], say: Callable[[str], None]) -> None:
         self._find_repository = find_repository
         self._say = say
 
@@ -92,7 +92,7 @@ class _LateAnnouncer:
 class _LateReviews:
     """Knows of councils only when results are judged, so that other commands need not load them."""
 
-    def __init__(self, find_repository: Callable[[], Repository], reviews: Callable[[str], Reviews] | None) -> None:
+    def __init__(self, find_repository: Callable[[], GitRepository], reviews: Callable[[str], Reviews] | None) -> None:
         self._find_repository = find_repository
         self._make = reviews
 

@@ -20,7 +20,7 @@ from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.rig import Reviews
+    from bridgehead.rigs.rig import Reviews, Rig
 
 _FALSY = frozenset({"", "0", "false", "no", "off"})
 
@@ -56,9 +56,18 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         complain(program, text)
 
     gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
-    console = RigConsole(parsed, lambda: make_rig_here(say, _reviews), say, os.environ)
+    made: list[Rig] = []
+
+    def make_rig() -> Rig:
+        made.append(make_rig_here(say, _reviews))
+        made[-1].hold_until_answered()
+        return made[-1]
+
     try:
-        return int(getattr(handlers, name)(console))
+        code = int(getattr(handlers, name)(RigConsole(parsed, make_rig, say, os.environ)))
+        for rig in made:  # all was written out by now
+            rig.answered()
+        return code
     except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
         raise UserError(error.message, hint=error.hint) from error
     except (KeyboardInterrupt, Terminated) as stopped:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.fields import parse_thread_id
 from bridgehead.rigs.envelope.names import is_closed, is_thread_directory
-from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Causality
 from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
 from bridgehead.rigs.threads.index_rows import HistoryRow, ListedEnvelope
 from bridgehead.rigs.threads.thread import Turn, in_order
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.git.survey import GitSurvey
 
 # What makes an envelope count as unverified in a listing, which does not look at signatures (rigs §7).
 _SPOILT = frozenset(
@@ -33,7 +36,7 @@ class Catalogue:
         rig: Rig,
         thread_id: str | None = None,
         *,
-        survey: Survey | None = None,
+        survey: GitSurvey | None = None,
         with_findings: bool = False,
         with_history: bool = True,
         for_reading: bool = False,
@@ -151,7 +154,7 @@ class Catalogue:
 catalogue = Catalogue
 
 
-def tell_left_out(rig: Rig, survey: Survey) -> None:
+def tell_left_out(rig: Rig, survey: GitSurvey) -> None:
     """Name the threads a sparse clone does not show: a question there would go unseen."""
     if rig.repository.is_sparse():
         tracked = {path.partition("/")[0] for path in survey.tracked()}

@@ -10,10 +10,10 @@ from bridgehead.host.directories import make_dir
 from bridgehead.rigs.config import new_config, write_config
 from bridgehead.rigs.envelope.fields import DISPLAY_NAME_CAP, parse_new_thread_id
 from bridgehead.rigs.envelope.names import CONFIG_PATH, REQUEST_FILE, RigId
-from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.views.results import Initialised, Scaffolded
 
 if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.git.repository import GitRepository
     from bridgehead.rigs.rig import Rig
 
 HOOK = b"#!/bin/sh\n# Your own checks of envelope commit messages go here.\nexit 0\n"
@@ -62,7 +62,7 @@ class Placed(NamedTuple):
     hook_path: str
 
 
-def init(repository: Repository, identity: NewIdentity, request: InitRequest) -> Placed:
+def init(repository: GitRepository, identity: NewIdentity, request: InitRequest) -> Placed:
     """Write the configuration and the placeholder hook, see to a key if one is wanted; commit nothing."""
     with repository.lock():
         if repository.has_file(CONFIG_PATH) and not request.force:
@@ -79,7 +79,7 @@ def init(repository: Repository, identity: NewIdentity, request: InitRequest) ->
     return Placed(Initialised(identity.rig_id, repository.name, identity.display_name, key), hook_path)
 
 
-def _see_to_key(repository: Repository, rig_id: RigId, named: str | None) -> str | None:
+def _see_to_key(repository: GitRepository, rig_id: RigId, named: str | None) -> str | None:
     """Make git sign with the key that is named, with a person's own where the rig speaks for one, or with a new one."""
     own = repository.signing_key_text() if rig_id.is_relay and named is None else None
     if own is None:
@@ -98,7 +98,7 @@ def named_key(named: str) -> Path:
     return path
 
 
-def new_key(repository: Repository, rig_id: str) -> Path:
+def new_key(repository: GitRepository, rig_id: str) -> Path:
     """Make a key pair beside the clone's other private files, where no commit ever reaches."""
     from bridgehead.rigs.trust.signers import make_ssh_key
 
@@ -110,7 +110,7 @@ def new_key(repository: Repository, rig_id: str) -> Path:
     return directory / f"{name}.pub"
 
 
-def sign_with(repository: Repository, key: Path) -> None:
+def sign_with(repository: GitRepository, key: Path) -> None:
     """Make git sign with a key, in this clone."""
     repository.configure({"gpg.format": "ssh", "user.signingkey": str(key)})
 

@@ -18,6 +18,7 @@ from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
 from bridgehead.rigs.repositories.records import CommitRecord, Identity, Pushed, Rebuilt, Wire
+from bridgehead.rigs.repositories.work_tree import names_in
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.results import PushedTurns
 
@@ -26,9 +27,9 @@ _FIRST_BACKOFF_SECONDS = 0.1
 _LARGE_FILE_BYTES = 25 * 1000 * 1000
 _JITTER_BITS = 16
 PUSH_COMMAND = "rig-bridge push"
-_OUTGOING = "outgoing.json"
-_MAX_OUTGOING_BYTES = 1 << 20
-_MOST_OUTGOING = 1000
+_OUTGOING = "outgoing"
+_MAX_OUTGOING_BYTES = 200
+_REPEATED_WITHIN_MS = 3_600_000
 # What makes two envelopes the same word twice; when it was said, and what was known then, does not.
 _INTENT = ("from", "to", "status", "type", "thread", "in_reply_to", "tldr", "body_hash")
 LANDED_LOCALLY = "commit landed locally but push failed."
@@ -101,33 +102,26 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         )
     if len(text) > _LARGE_FILE_BYTES:
         rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
-    if not what.push or wire is None:
-        return Landed(*_commit(rig, what, text), pushed=False)
-    outgoing = Outgoing(rig.repository.private_dir)
-    intent = intent_of(what.draft.frontmatter)
-    landed = _said_before(rig, what.thread_id, intent, outgoing.since(intent)) if outgoing.has(intent) else None
-    if landed is not None and landed.pushed:
-        rig.tell(f"{landed.path} says the same and has been pushed since: nothing is written twice")
-        outgoing.change(drop=intent)
-        return landed
-    if landed is not None:
-        rig.tell(f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice")
-    else:
-        outgoing.change(add=intent, since=rig.repository.head().commit or "")
+    outgoing, intent = Outgoing(rig.repository.private_dir), intent_of(what.draft.frontmatter)
+    pushing = what.push and wire is not None
+    landed = _said_before(rig, what.thread_id, intent, outgoing, pushing=pushing)
+    if landed is None:
+        outgoing.add(intent, rig.repository.head().commit or "", rig.now_ms())
         landed = Landed(*_commit(rig, what, text), pushed=False)
-    try:
-        landed = _push(rig, wire, landed, retry=what.retry)
-        outgoing.change(drop=intent)
-        return landed
-    except GitFailed as error:
-        if isinstance(error, ArrivalRefused):
+    elif landed.pushed or not pushing:
+        rig.tell(f"{landed.path} says the same, and nobody was told that it was sent: nothing is written twice")
+    else:
+        rig.tell(f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice")
+    if what.push and wire is not None and not landed.pushed:
+        try:
+            landed = _push(rig, wire, landed, retry=what.retry)
+        except (GitFailed, UserError) as error:
             rig.tell(LANDED_LOCALLY)
-        else:
-            _advise_recovery(rig)
-        raise
-    except UserError:  # files in the way; it names them
-        rig.tell(LANDED_LOCALLY)
-        raise
+            if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):  # the others name what to do
+                rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")
+            raise
+    rig.once_answered(lambda: outgoing.drop(intent))
+    return landed
 
 
 def push_unsent(rig: Rig) -> PushedTurns:
@@ -139,7 +133,7 @@ def push_unsent(rig: Rig) -> PushedTurns:
         if wire is None or head is None or not unpushed:
             return PushedTurns(0, head or "")
         landed = _push(rig, wire, Landed("", head, pushed=False), retry=True)
-        Outgoing(rig.repository.private_dir).clear()
+    rig.once_answered(Outgoing(rig.repository.private_dir).clear)
     rig.announce("rig.pushed", commit=landed.commit, envelopes=len(unpushed))
     return PushedTurns(len(unpushed), landed.commit)
 
@@ -154,49 +148,51 @@ def intent_of(frontmatter: Mapping[str, Value]) -> str:
 
 
 class Outgoing:
-    """What was to be pushed and, as far as this clone knows, is not yet."""
+    """What was to be said and whose sender, as far as this clone knows, was never told that it was: a file for each.
+
+    A command that is killed leaves its file, so that the same words are not said twice if it is repeated. One that
+    ended drops it, so they can be said again. Between the last byte of an answer and the drop a kill leaves the file of
+    a sender who knows; that is why those of pushed envelopes count for an hour only.
+    """
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / _OUTGOING
+        self._directory = directory / _OUTGOING
 
-    def has(self, intent: str) -> bool:
-        return intent in self._read()
+    def find(self, intent: str) -> tuple[str, int] | None:
+        """Return the commit after which it was to be said, empty if there was none, and when; None if it was not."""
+        try:
+            since, _, moment = read_bounded(self._directory / intent, _MAX_OUTGOING_BYTES).decode().partition(" ")
+            return since, int(moment)
+        except (FileError, ValueError):
+            return None
 
-    def since(self, intent: str) -> str:
-        """Return the commit after which it was to be said; empty if there was none."""
-        return self._read().get(intent, "")
+    def add(self, intent: str, since: str, now_ms: int) -> None:
+        """Not being able to write costs a repeated sender the look at what it said before, nothing else."""
+        with suppress(FileError):
+            make_dir(self._directory)
+            write_atomic(self._directory / intent, f"{since} {now_ms}")
 
-    def change(self, *, add: str | None = None, since: str = "", drop: str | None = None) -> None:
-        """Called under the lock. Not being able to write costs the next sender the look at what is unpushed."""
-        kept = {intent: commit for intent, commit in self._read().items() if intent not in (add, drop)}
-        self._write({**kept, **({add: since} if add else {})})
+    def drop(self, intent: str) -> None:
+        with suppress(OSError):
+            (self._directory / intent).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        self._write({})
-
-    def _read(self) -> dict[str, str]:
-        from json import loads
-
-        try:
-            return {str(name): str(since) for name, since in loads(read_bounded(self._path, _MAX_OUTGOING_BYTES))}
-        except (FileError, ValueError, TypeError):
-            return {}
-
-    def _write(self, intents: Mapping[str, str]) -> None:
-        from json import dumps
-
-        with suppress(FileError):
-            make_dir(self._path.parent)
-            write_atomic(self._path, dumps([*intents.items()][-_MOST_OUTGOING:]))
+        for intent in names_in(self._directory):
+            self.drop(intent)
 
 
-def _said_before(rig: Rig, thread_id: str, intent: str, since: str) -> Landed | None:
-    """The envelope of a thread that says this already: unpushed, or taken along by another command's push meanwhile.
+def _said_before(rig: Rig, thread_id: str, intent: str, outgoing: Outgoing, *, pushing: bool) -> Landed | None:
+    """The envelope of a thread that says this already, although its sender was not told so.
 
-    A killed command may have come as far as that, too. Pushing it takes along what lies on top of it.
+    It is unpushed, or was pushed by a command that was killed then, or was taken along by another. Pushing it takes
+    along what lies on top of it.
     """
+    known = outgoing.find(intent)
+    if known is None:
+        return None
+    since, is_late = known[0], known[1] + _REPEATED_WITHIN_MS < rig.now_ms()
     unpushed = rig.repository.unpushed()
-    waiting = {record.commit for record in unpushed}
+    waiting, has_upstream = {record.commit for record in unpushed}, rig.repository.head().tracking_ref is not None
     later: list[CommitRecord] = []
     with suppress(GitFailed):  # the commit is gone: only what is unpushed can be compared
         later = rig.repository.commits_between(since, rig.repository.head().commit or since) if since else []
@@ -209,8 +205,9 @@ def _said_before(rig: Rig, thread_id: str, intent: str, since: str) -> Landed | 
     blobs = rig.repository.read_blobs([change.blob for _, change in added])
     for commit, change in added:
         read = parse_frontmatter(blobs.get(change.blob) or b"")
-        if not isinstance(read, ParseFailure) and intent_of(read) == intent:
-            return Landed(change.path, commit, pushed=commit not in waiting)
+        counts = not is_late or (pushing and commit in waiting)
+        if counts and not isinstance(read, ParseFailure) and intent_of(read) == intent:
+            return Landed(change.path, commit, pushed=commit not in waiting and has_upstream)
     return None
 
 
@@ -298,8 +295,3 @@ def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
         if turn.old_commit == landed.commit:
             landed = landed._replace(path=turn.path, commit=turn.commit)
     return landed
-
-
-def _advise_recovery(rig: Rig) -> None:
-    rig.tell(LANDED_LOCALLY)
-    rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")

@@ -17,7 +17,7 @@ from bridgehead.rigs.views.listings import Status
 
 if TYPE_CHECKING:
     from bridgehead.rigs.operations.catalogue import Catalogue
-    from bridgehead.rigs.repositories.base import Survey
+    from bridgehead.rigs.repositories.git.survey import GitSurvey
     from bridgehead.rigs.threads.freeze import Freeze
     from bridgehead.rigs.threads.index_rows import ListedEnvelope
 
@@ -47,7 +47,7 @@ def standing_freezes(rig: Rig) -> dict[str, Freeze]:
     return {thread: freeze for thread, freeze in found.items() if freeze is not None}
 
 
-def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> Status:
+def _completed(rig: Rig, survey: GitSurvey, threads: Sequence[ThreadSummary]) -> Status:
     """Add what depends on more than the envelopes."""
     from bridgehead.rigs.operations.catalogue import tell_left_out
 
@@ -62,7 +62,7 @@ def _completed(rig: Rig, survey: Survey, threads: Sequence[ThreadSummary]) -> St
     )
 
 
-def _summaries(rig: Rig, survey: Survey, *, wide: bool, with_findings: bool) -> list[ThreadSummary]:
+def _summaries(rig: Rig, survey: GitSurvey, *, wide: bool, with_findings: bool) -> list[ThreadSummary]:
     """The threads, newest first: as last summed up if nothing has changed since."""
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
     cache = OutputCache(rig.repository.private_dir, form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import FileError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
@@ -13,7 +13,6 @@ from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
 from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.verification import Subject, Verifier
-from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
@@ -24,6 +23,9 @@ from bridgehead.rigs.trust.membership import Place
 from bridgehead.rigs.trust.verification_kinds import Verification, quarantines
 from bridgehead.rigs.views.listings import ShownEnvelope
 from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.git.survey import GitSurvey
 
 
 class ShownThread(NamedTuple):
@@ -37,7 +39,7 @@ class ShownThread(NamedTuple):
     is_costly: bool = False  # its place in history was looked for, and nothing is kept of that
 
 
-def thread(rig: Rig, thread_id: str, survey: Survey | None = None) -> ShownThread:
+def thread(rig: Rig, thread_id: str, survey: GitSurvey | None = None) -> ShownThread:
     """Everything in a thread, each envelope with what speaks for and against it."""
     identities = Identities(rig)
     has_members = rig.repository.has_directory(MEMBERS_THREAD)

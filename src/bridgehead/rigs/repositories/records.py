@@ -15,6 +15,9 @@ REGULAR = "100644"
 SYMLINK = "120000"
 
 
+MAX_FILE_BYTES = 50 * 1024 * 1024
+
+
 class Identity(NamedTuple):
     """Who a commit is by."""
 

@@ -11,23 +11,24 @@ from pathlib import Path
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import OutsideRoot
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, Files
-from bridgehead.rigs.repositories.records import Stamp
+from bridgehead.rigs.repositories.records import MAX_FILE_BYTES, Stamp
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK_BYTES = 64 * 1024
 
 
-class WorkTree(Files):
+class WorkTree:
     """Reads and writes below one directory."""
 
     def __init__(self, top_level: Path) -> None:
         self._top_level = top_level
 
     def read_file(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+        """Return the content of a regular file, or raise a FileError (FileMissing, IsSymlink, ...)."""
         return read_bounded(self._at(path), max_bytes, root=self._top_level)
 
     def read_files(self, directory: str, names: Sequence[str]) -> Iterator[bytes | None]:
+        """Yield the contents of many files of one directory; None for one that is no regular file or too large."""
         try:
             handle = os.open(self._at(directory), _DIRECTORY)
         except OSError:
@@ -40,6 +41,7 @@ class WorkTree(Files):
             os.close(handle)
 
     def write_file(self, path: str, content: bytes, *, replace: bool = False, executable: bool = False) -> None:
+        """Write a file whole, making its directory; FileTaken if it is there and `replace` is not given."""
         target = self._at(path)
         make_dir(target.parent, root=self._top_level)
         write_atomic(target, content, exclusive=not replace, root=self._top_level)
@@ -47,17 +49,21 @@ class WorkTree(Files):
             target.chmod(0o755)
 
     def has_file(self, path: str) -> bool:
+        """Tell whether anything but a directory has this name."""
         found = self._lstat(path)
         return found is not None and not stat.S_ISDIR(found.st_mode)
 
     def has_directory(self, path: str) -> bool:
+        """Tell whether this is a directory and not a link to one."""
         found = self._lstat(path)
         return found is not None and stat.S_ISDIR(found.st_mode)
 
     def filenames(self, directory: str) -> list[str]:
+        """Return the names in a directory, sorted; empty if there is none."""
         return sorted(names_in(self._at(directory)))
 
     def stamp(self, path: str) -> Stamp | None:
+        """Return what identifies the file's present state; None for what is neither a file nor a link."""
         found = self._lstat(path)
         if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             return None

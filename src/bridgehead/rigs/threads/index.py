@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.names import envelope_at, is_envelope_name
-from bridgehead.rigs.repositories.base import Repository, Survey
 from bridgehead.rigs.repositories.records import CommitRecord, History, PathChange, TrackedFile
 from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelope, listed
 from bridgehead.rigs.threads.index_store import UNCACHEABLE, Header, IndexFile, IndexSpoilt, Wanted, read_rows
 from bridgehead.rigs.threads.output_cache import is_settled
 from bridgehead.rigs.threads.quarantine import Quarantine
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.git.repository import GitRepository
+    from bridgehead.rigs.repositories.git.survey import GitSurvey
 
 
 class EnvelopeIndex:
@@ -27,10 +30,10 @@ class EnvelopeIndex:
 
     def __init__(
         self,
-        repository: Repository,
+        repository: GitRepository,
         thread: str | None = None,
         *,
-        survey: Survey | None = None,
+        survey: GitSurvey | None = None,
         with_findings: bool = False,
         with_history: bool = True,
         for_reading: bool = False,
@@ -44,7 +47,7 @@ class EnvelopeIndex:
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.quarantine = Quarantine(repository.private_dir)
-        self.survey: Survey = survey or repository.survey(thread)
+        self.survey: GitSurvey = survey or repository.survey(thread)
         try:
             self._bring_up_to_date()
         except IndexSpoilt:
@@ -176,8 +179,8 @@ class EnvelopeIndex:
         unsettled = {path.partition("/")[0] for file in self.survey.dirty for path in (file.path, file.origin or "")}
         tracked: Mapping[str, TrackedFile] | None = None
         now, found, seen = time.time_ns(), [], []
-        for thread in self.survey.directories():
-            tree = "" if thread in unsettled else self.survey.trees().get(thread, "")
+        for thread in self.survey.directories:
+            tree = "" if thread in unsettled else self.survey.trees.get(thread, "")
             stamp = self.survey.stamp_of(thread)  # before its names are read
             if tree and self._file.is_unchanged(thread, tree, stamp, with_findings=self._with_findings):
                 found.append(thread)

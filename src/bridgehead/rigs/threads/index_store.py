@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
-from bridgehead.rigs.repositories.base import Repository
 from bridgehead.rigs.repositories.records import Stamp
 from bridgehead.rigs.threads.index_rows import (
     FileRow,
@@ -25,6 +24,9 @@ from bridgehead.rigs.threads.index_rows import (
     unreadable_row,
 )
 from bridgehead.rigs.trust.verification_kinds import Kind
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.git.repository import GitRepository
 
 FORMAT = 3
 _MAX_BYTES = 1024 * 1024 * 1024
@@ -93,14 +95,11 @@ class IndexFile:
     def __init__(self, directory: Path) -> None:
         self._path = directory / _FILE_NAME
         self.header = Header()
-        self._outlines: dict[str, Outline] = {}
+        self.outlines: dict[str, Outline] = {}
         self._is_noted = False  # something that the file lacks
         self.file_rows = Rows(FileRow._make)
         self.history_rows = Rows(HistoryRow._make)
         self._load()
-
-    def thread_names(self) -> set[str]:
-        return {*self._outlines, *self.file_rows.changed, *self.history_rows.changed}
 
     def files(self, thread: str) -> dict[str, FileRow]:
         return self._rows_of(self.file_rows, thread)
@@ -109,7 +108,7 @@ class IndexFile:
         return self._rows_of(self.history_rows, thread)
 
     def outline(self, thread: str) -> Outline:
-        return self._outlines.get(thread, _NO_OUTLINE)
+        return self.outlines.get(thread, _NO_OUTLINE)
 
     def still_holds(self, thread: str, tree: str, names: Sequence[str], *, with_findings: bool) -> bool:
         """Tell, without reading them, whether the rows are of these files of a tree, all blobs, and so still right."""
@@ -128,7 +127,7 @@ class IndexFile:
         known = self.outline(thread)
         noted = known._replace(tree=tree, stamp=_as_text(stamp) if stamp else known.stamp)
         if noted != known:
-            self._outlines[thread] = noted
+            self.outlines[thread] = noted
             self._is_noted = True
 
     def mark(self, thread: str) -> tuple[int, int]:
@@ -142,13 +141,13 @@ class IndexFile:
     def put_away(self, thread: str) -> None:
         """Let go of the rows of a thread that nobody needs at once."""
         if (rows := self.file_rows.put_away(thread)) is not None:
-            self._outlines[thread] = _with_rows(self.outline(thread), rows.values())
+            self.outlines[thread] = _with_rows(self.outline(thread), rows.values())
         self.history_rows.put_away(thread)
 
     def clear_history(self) -> None:
         """Forget where everything came from, not what it says."""
         self.history_rows.clear()
-        self.history_rows.changed |= self._outlines.keys()
+        self.history_rows.changed |= self.outlines.keys()
 
     def save(self, header: Header) -> None:
         """Write the file if anything changed. Not being able to write costs the next command time, nothing else."""
@@ -185,7 +184,7 @@ class IndexFile:
             self.header = Header(**stored)
             rest = memoryview(content)[end + 1 :]
             for name, extent, tree, stamp, rigs, size, checksum, history_size, history_checksum in json.loads(listed):
-                self._outlines[name] = Outline(extent, tree, stamp, rigs)
+                self.outlines[name] = Outline(extent, tree, stamp, rigs)
                 self.file_rows.stored[name] = (rest[:size], checksum)
                 rest = rest[size:]
                 self.history_rows.stored[name] = (rest[:history_size], history_checksum)
@@ -202,15 +201,14 @@ class IndexFile:
 
     def _forget_everything(self) -> None:
         self.header = Header()
-        self._outlines.clear()
+        self.outlines.clear()
         self.file_rows.clear()
         self.history_rows.clear()
 
 
 def mentions(directory: Path, name: str) -> bool:
     """Tell, without looking at the bridge, whether a rig is known to the stored rows; they may be behind."""
-    known = IndexFile(directory)
-    return any(known.names_any(thread, [name]) for thread in known.thread_names())
+    return any(name in outline.rigs for outline in IndexFile(directory).outlines.values())
 
 
 def _with_rows(outline: Outline, rows: Collection[FileRow]) -> Outline:
@@ -265,7 +263,7 @@ class ReadRow(NamedTuple):
 
 
 def read_rows(
-    repository: Repository, thread: str, wanted: Sequence[Wanted], *, with_findings: bool
+    repository: GitRepository, thread: str, wanted: Sequence[Wanted], *, with_findings: bool
 ) -> Iterator[ReadRow]:
     """Read files of a thread; one that cannot be read becomes a row that says so."""
     contents = repository.read_files(thread, [file.filename for file in wanted]) if wanted else iter(())
@@ -273,7 +271,9 @@ def read_rows(
         yield _read_one(repository, thread, file, raw, with_findings=with_findings)
 
 
-def _read_one(repository: Repository, thread: str, file: Wanted, raw: bytes | None, *, with_findings: bool) -> ReadRow:
+def _read_one(
+    repository: GitRepository, thread: str, file: Wanted, raw: bytes | None, *, with_findings: bool
+) -> ReadRow:
     filename, content = file.filename, file.content
     if file.is_symlink:
         return ReadRow(symlink_row(filename, content))
@@ -294,7 +294,7 @@ def is_lasting(content: str) -> bool:
     return not content.startswith(UNCACHEABLE)
 
 
-def is_content_of(repository: Repository, raw: bytes, blob: str) -> bool:
+def is_content_of(repository: GitRepository, raw: bytes, blob: str) -> bool:
     """Tell whether a file holds a blob, line ends aside: git may have converted them on checkout."""
     return repository.blob_id(raw) == blob or (
         b"\r\n" in raw and repository.blob_id(raw.replace(b"\r\n", b"\n")) == blob
@@ -302,7 +302,7 @@ def is_content_of(repository: Repository, raw: bytes, blob: str) -> bool:
 
 
 def read_envelopes(
-    repository: Repository, envelopes: Sequence[ListedEnvelope], loaded: Mapping[str, Envelope]
+    repository: GitRepository, envelopes: Sequence[ListedEnvelope], loaded: Mapping[str, Envelope]
 ) -> Iterator[Envelope | None]:
     """Yield what listed envelopes of one thread hold, in the order given; None for one that went away meanwhile.
 

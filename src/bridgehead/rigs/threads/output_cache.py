@@ -16,7 +16,7 @@ from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.envelope.names import is_envelope_name
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.repositories.base import Survey
+    from bridgehead.rigs.repositories.git.survey import GitSurvey
     from bridgehead.rigs.repositories.records import Stamp
 
 WORTH_CACHING = 200  # envelopes; with fewer, start-up is all of the time
@@ -94,7 +94,7 @@ def is_settled(stamp: Stamp, now_ns: int) -> bool:
     return stamp.changed_ns < now_ns - _RACY_NS
 
 
-def state_of(survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int, kept_apart: str = "") -> str | None:
+def state_of(survey: GitSurvey, stamp: Callable[[str], Stamp | None], now_ns: int, kept_apart: str = "") -> str | None:
     """Return the state; None while some file is too fresh to be known without reading it.
 
     `kept_apart` is the state of the quarantine, which decides what is listed.
@@ -112,7 +112,7 @@ def state_of(survey: Survey, stamp: Callable[[str], Stamp | None], now_ns: int, 
     return "\0".join(parts)
 
 
-def _not_vouched_for(survey: Survey) -> Iterator[str]:
+def _not_vouched_for(survey: GitSurvey) -> Iterator[str]:
     """Yield the files whose content git does not answer for: untracked, ignored, changed, in conflict."""
     vouched_for = survey.tracked_paths() - {file.path for file in survey.dirty}
     for thread, names in survey.names().items():

@@ -17,9 +17,9 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import translated
 from bridgehead.host.files import read_bounded
 from bridgehead.host.locks import FileLock, read_holder
-from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
 from bridgehead.rigs.repositories.git.command import NOTHING, Git, GitAnswer, require_success
+from bridgehead.rigs.repositories.records import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     import hashlib

@@ -13,11 +13,10 @@ from typing import NamedTuple
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing, translated
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import require_success
-from bridgehead.rigs.repositories.records import REGULAR, Recovered
+from bridgehead.rigs.repositories.records import MAX_FILE_BYTES, REGULAR, Recovered
 
 _MAX_JOURNAL_BYTES = 64 * 1024
 

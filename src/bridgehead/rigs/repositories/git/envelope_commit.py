@@ -12,7 +12,6 @@ from bridgehead.errors import UserError
 from bridgehead.host.child import run_child
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories.base import MAX_FILE_BYTES, Posting
 from bridgehead.rigs.repositories.errors import CommitFailed, GitFailed, SigningFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import GitAnswer
@@ -26,14 +25,19 @@ from bridgehead.rigs.repositories.git.commit_journal import (
     stage,
     write_journal,
 )
-from bridgehead.rigs.repositories.records import REGULAR, Head, Identity
+from bridgehead.rigs.repositories.records import MAX_FILE_BYTES, REGULAR, Head, Identity
 
 _LONGEST_CHAIN = 40  # of symbolic links, as in Linux
 _OTHER_OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 
-class GitPosting(Posting):
-    """An envelope written into the work tree and not yet in a commit."""
+class GitPosting:
+    """One envelope on its way into one commit. Leaving the `with` block before `land` succeeded takes it back.
+
+    `warnings` is what the operator should hear: a hook that was not run, or what it printed.
+    """
+
+    commit: str | None = None
 
     def __init__(self, clone: Clone, head: Head, path: str, content: bytes, *, replaces_draft: bool) -> None:
         self.path = path
@@ -47,6 +51,11 @@ class GitPosting(Posting):
         self._write()
 
     def land(self, subject: str, *, identity: Identity | None = None, must_sign: bool = False) -> str:
+        """Commit the envelope and nothing else, and return the commit.
+
+        `identity` replaces the clone's own; `must_sign` makes a signature a condition (rigs §10), otherwise
+        `commit.gpgsign` decides. A refusal raises CommitFailed or SigningFailed.
+        """
         message = subject.rstrip("\n") + "\n"
         tree = self._compose_tree()
         message = self._pass_hook(message)
@@ -67,6 +76,13 @@ class GitPosting(Posting):
         if self._open:
             self._open = False
             self.commit = settle(self._clone, self._entry).commit
+
+    def __enter__(self) -> GitPosting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.commit is None:
+            self.undo()
 
     def _refuse_taken_name(self) -> None:
         directory = self._clone.location.top_level / self.path.rpartition("/")[0]

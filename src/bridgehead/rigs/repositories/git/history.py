@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 
 from bridgehead.host.child import SignalsHeld
-from bridgehead.rigs.repositories.base import MAX_FILE_BYTES
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import Git, Running, require_success
 from bridgehead.rigs.repositories.records import (
+    MAX_FILE_BYTES,
     SYMLINK,
     CommitRecord,
     History,
@@ -98,10 +98,9 @@ def _all_commits(git: Git, head: str) -> Iterator[CommitRecord]:
         with SignalsHeld():
             running = git.start(*log_arguments(head), settings=_SMALL_CACHE)
         yield from _read_log(running.fields())
-    except BaseException:
+    finally:
         if running is not None:
             running.abandon()
-        raise
 
 
 def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
@@ -114,7 +113,7 @@ def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
 def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
     """Return the last commits of `head`, newest first."""
     arguments = (word for word in log_arguments(f"--max-count={most}", head) if word != "--reverse")
-    return parse_log(git.read(*arguments).text)
+    return parse_log(require_success("log", git.ask(*arguments, settings=_SMALL_CACHE)).text)
 
 
 def log_arguments(*revisions: str) -> tuple[str, ...]:
@@ -132,7 +131,7 @@ def thread_commits(clone: Clone, head: str, thread: str) -> list[CommitRecord] |
     try:
         found = _thread_commits(clone, objects, head, thread)
         objects.let_go()
-    except BaseException:
+    except BaseException:  # also when stopped while letting go
         objects.let_go()
         raise
     return found

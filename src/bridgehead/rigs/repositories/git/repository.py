@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories.base import Posting, Repository, Survey
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.survey import GitSurvey
@@ -33,10 +33,13 @@ from bridgehead.rigs.repositories.records import (
 )
 from bridgehead.rigs.repositories.work_tree import WorkTree
 
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.git.envelope_commit import GitPosting
+
 _MAX_EXCLUDE_BYTES = 1024 * 1024
 
 
-class GitRepository(WorkTree, Repository):
+class GitRepository(WorkTree):
     """One clone, found from any directory inside it. Modules that only some commands need are imported there."""
 
     def __init__(
@@ -54,15 +57,18 @@ class GitRepository(WorkTree, Repository):
         self._head: Head | None = None
 
     def lock(self) -> AbstractContextManager[object]:
+        """Hold off every other command of ours in this clone and its linked worktrees; LockTimeout if in vain."""
         self._head = None  # another command may have moved it before we got the lock
         return self._clone.lock()
 
     def has_unfinished_posting(self) -> bool:
+        """Tell, at next to no cost, whether `recover` has anything to do."""
         places = self._clone.location
         traces = (places.posting_journal, places.rebuild_journal, places.rebuild_index)
         return any(os.path.lexists(trace) for trace in traces)
 
     def recover(self) -> Recovered | None:
+        """Finish or take back what a killed command left unfinished. Call it under the lock, before anything else."""
         self._head = None
         if not self.has_unfinished_posting():
             return None
@@ -79,10 +85,12 @@ class GitRepository(WorkTree, Repository):
     # identity and settings
 
     def identity(self) -> Identity | None:
+        """Return `user.name` and `user.email`, None unless both are set."""
         name, email = self._clone.settings.get("user.name"), self._clone.settings.get("user.email")
         return Identity(name, email) if name and email else None
 
     def signing_key(self) -> str | None:
+        """Return how others can recognise our signing key: its fingerprint, else as configured; None without one."""
         from bridgehead.rigs.trust.signers import key_name
 
         settings = self._clone.settings
@@ -94,10 +102,12 @@ class GitRepository(WorkTree, Repository):
         return key_name(key, key_format=key_format, program=program, environment=self._clone.git.environment)
 
     def allowed_signers(self) -> Path | None:
+        """Return the path of the allowed-signers file git's own configuration names."""
         named = self._clone.settings.path("gpg.ssh.allowedsignersfile")
         return self._clone.location.top_level / named if named else None
 
     def revoked_keys(self) -> str:
+        """Return a text that changes when other keys are revoked; empty where git is told of none."""
         path = self._clone.settings.path("gpg.ssh.revocationfile")
         if path is None:
             return ""
@@ -108,17 +118,20 @@ class GitRepository(WorkTree, Repository):
         return f"{path} {found.st_size} {found.st_mtime_ns}"
 
     def configure(self, values: Mapping[str, str]) -> None:
+        """Set values of git's configuration, for this clone only."""
         for name, value in values.items():
             self._clone.git.write("config", "--local", name, value)
         self._clone.reload_settings()
 
     def signing_key_text(self) -> str | None:
+        """Return the SSH public key that signs here, as `type blob`; None without one, or one of another kind."""
         from bridgehead.rigs.trust.signers import ssh_key_text
 
         key = self._clone.settings.get("user.signingkey")
         return ssh_key_text(key) if key and self._clone.settings.get("gpg.format") == "ssh" else None
 
     def exclude(self, pattern: str) -> bool:
+        """Keep a path out of commits without telling other clones; False if it was excluded already."""
         path = self._clone.location.common_dir / "info" / "exclude"
         try:
             text = read_bounded(path, _MAX_EXCLUDE_BYTES).decode("utf-8", "surrogateescape")
@@ -132,9 +145,11 @@ class GitRepository(WorkTree, Repository):
         return True
 
     def has_commit_msg_hook(self) -> bool:
+        """Tell whether the clone has a commit-msg hook."""
         return os.path.lexists(self._clone.location.hooks_dir / "commit-msg")
 
     def install_commit_msg_hook(self, script: bytes) -> str:
+        """Write the hook, replacing one that is there, and return its path."""
         hook = self._clone.location.hooks_dir / "commit-msg"
         make_dir(hook.parent)
         write_atomic(hook, script)
@@ -144,17 +159,20 @@ class GitRepository(WorkTree, Repository):
     # what is there
 
     def head(self) -> Head:
+        """Return the current branch and its upstream."""
         from bridgehead.rigs.repositories.git import transfer
 
         if self._head is None:
             self._head = transfer.read_head(self._clone)
         return self._head
 
-    def survey(self, thread: str | None = None) -> Survey:
+    def survey(self, thread: str | None = None) -> GitSurvey:
+        """Look at the work tree, or at one thread of it."""
         place = self._clone.location
         return GitSurvey(self._clone.git, place.top_level, place.index_file, thread)
 
     def is_tracked(self, path: str) -> bool:
+        """Tell whether the index knows this path."""
         from bridgehead.rigs.repositories.git.survey import may_list
 
         if not may_list(self._clone.location.index_file, path):
@@ -162,9 +180,11 @@ class GitRepository(WorkTree, Repository):
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 
     def is_sparse(self) -> bool:
+        """Tell whether the work tree may lack files of the branch on purpose."""
         return self._clone.settings.get("core.sparsecheckout") == "true"
 
     def unpushed(self) -> list[CommitRecord]:
+        """Return the commits the upstream lacks, newest first; none without an upstream."""
         from bridgehead.rigs.repositories.git import history
         from bridgehead.rigs.repositories.git.refs import local_ref
 
@@ -174,51 +194,64 @@ class GitRepository(WorkTree, Repository):
         return history.commits_between(self._clone.git, head.tracking_ref, head.commit)[::-1]
 
     def history(self, head: str | None, after: str | None = None) -> History:
+        """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
         from bridgehead.rigs.repositories.git import history
 
         return history.history(self._clone.git, head, after)
 
     def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
+        """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
         from bridgehead.rigs.repositories.git import history
 
         return history.newest_commits(self._clone.git, head, most)
 
     def thread_commits(self, head: str, thread: str) -> list[CommitRecord] | None:
+        """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
         from bridgehead.rigs.repositories.git import history
 
         return history.thread_commits(self._clone, head, thread)
 
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
+        """Return the commits of `tip` that `base` lacks, parents before children."""
         from bridgehead.rigs.repositories.git import history
 
         return history.commits_between(self._clone.git, base, tip)
 
     def ancestry(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the parents of every commit of HEAD."""
         from bridgehead.rigs.repositories.git import history
 
         return history.ancestry(self._clone.git, self.head().commit)
 
     def blob_id(self, content: bytes) -> str:
+        """Return the id this content has, or would have."""
         return self._clone.blob_id(content)
 
     def committed_files(self, commit: str) -> Mapping[str, TrackedFile]:
+        """Return what a commit holds, by path."""
         from bridgehead.rigs.repositories.git import history
 
         return history.committed_files(self._clone.git, commit)
 
     def read_blobs(self, blobs: Sequence[str]) -> dict[str, bytes | None]:
+        """Return contents by id; None for one that is larger than an envelope may be."""
         from bridgehead.rigs.repositories.git import history
 
         return history.read_objects(self._clone.git, blobs)
 
     def check_signatures(self, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
+        """Judge the signatures of commits against an allowed-signers file; without one no signer is known."""
         from bridgehead.rigs.repositories.git.signatures import check_signatures
 
         return check_signatures(self._clone, commits, allowed_signers)
 
     # writing
 
-    def begin_posting(self, path: str, content: bytes, *, replaces_draft: bool = False) -> Posting:
+    def begin_posting(self, path: str, content: bytes, *, replaces_draft: bool = False) -> GitPosting:
+        """Write a new envelope into the work tree; FileTaken if the name is in use.
+
+        `replaces_draft` overwrites an untracked scaffold of that name (rigs §6).
+        """
         from bridgehead.rigs.repositories.git.envelope_commit import GitPosting
 
         head = self.head()
@@ -228,31 +261,40 @@ class GitRepository(WorkTree, Repository):
     # the wire
 
     def wire(self, remote: str = "origin", branch: str = "main", *, pushing: bool = True) -> Wire | None:
+        """Return the wire if the current branch is on it, or raise before anything is written (rigs §8).
+
+        None, only when not `pushing`: the repository has no remote at all.
+        """
         from bridgehead.rigs.repositories.git import transfer
 
         return transfer.wire_of(self._clone, self.head(), remote, branch, pushing=pushing)
 
     def upstream(self) -> Wire:
+        """Return what the current branch follows, or raise DetachedHead or NoUpstream (rigs §9.1)."""
         from bridgehead.rigs.repositories.git import transfer
 
         return transfer.upstream_of(self.head())
 
     def push(self, wire: Wire, commit: str) -> Pushed | Raced:
+        """Send exactly `commit` to the wire branch; PushFailed for any refusal but a lost race."""
         from bridgehead.rigs.repositories.git import transfer
 
         return transfer.push(self._clone, wire, commit)
 
     def fetch(self, wire: Wire) -> str:
+        """Fetch the wire branch and the freezes, nothing else, and return the branch's commit; or FetchFailed."""
         from bridgehead.rigs.repositories.git import transfer
 
         return transfer.fetch(self._clone, wire)
 
     def last_fetch_ms(self) -> int | None:
+        """Return when the remote was last asked what it has; None if never."""
         from bridgehead.rigs.repositories.git import transfer
 
         return transfer.last_fetch_ms(self._clone)
 
     def compare(self, remote_head: str) -> Incoming:
+        """Say what a fetched commit would bring."""
         from bridgehead.rigs.repositories.git import history
 
         head = self.head().commit
@@ -261,11 +303,13 @@ class GitRepository(WorkTree, Repository):
         return history.compare(self._clone.git, head, remote_head)
 
     def gone_from_remote(self, remote_head: str) -> list[str]:
+        """Return the commits here that the remote had and has no more, newest first: its history was rewritten."""
         from bridgehead.rigs.repositories.git import transfer
 
         return transfer.gone_from_remote(self._clone, self.head().commit or remote_head, remote_head)
 
     def fast_forward(self, commit: str) -> InTheWay | None:
+        """Move the branch and the work tree to exactly this commit, or name what is in the way."""
         from bridgehead.rigs.repositories.git import transfer
 
         head = self.head()
@@ -273,6 +317,10 @@ class GitRepository(WorkTree, Repository):
         return transfer.fast_forward(self._clone, head, commit)
 
     def rebuild(self, tip: str, *, inspected: bool = False) -> list[Rebuilt] | None:
+        """Put our unpushed turns on top of `tip`, oldest first (rigs §9.5); None if either side did not only append.
+
+        `inspected`: the caller has judged what the remote did, so only our own side is asked.
+        """
         from bridgehead.rigs.repositories.git.rebase import rebuild
 
         head = self.head()
@@ -282,11 +330,13 @@ class GitRepository(WorkTree, Repository):
     # freezes
 
     def freezes(self) -> dict[str, FreezeNote]:
+        """Return the notes known here, by thread, expired or not."""
         from bridgehead.rigs.repositories.git import freeze
 
         return freeze.read_freezes(self._clone)
 
     def ask_freeze(self, wire: Wire, thread: str) -> FreezeNote | None:
+        """Ask the remote about one thread; an unreachable remote leaves the last known state."""
         from bridgehead.rigs.repositories.git import freeze
 
         return freeze.ask_freeze(self._clone, wire, thread)
@@ -294,11 +344,13 @@ class GitRepository(WorkTree, Repository):
     def freeze(
         self, wire: Wire | None, thread: str, note: str, *, replaces: FreezeNote | None = None, sign: bool = False
     ) -> FreezeNote | Raced:
+        """Plant a note where there is none, or in place of exactly `replaces`; kept here if the remote refuses."""
         from bridgehead.rigs.repositories.git import freeze
 
         return freeze.freeze(self._clone, wire, thread, note, replaces, sign=sign)
 
     def thaw(self, wire: Wire | None, thread: str) -> bool:
+        """Remove the note here and on the remote; False if there was none."""
         from bridgehead.rigs.repositories.git import freeze
 
         return freeze.thaw(self._clone, wire, thread)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.rigs.envelope.names import is_thread_directory
-from bridgehead.rigs.repositories.base import Survey
 from bridgehead.rigs.repositories.git.command import Git
 from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, Stamp, TrackedFile
 from bridgehead.rigs.repositories.work_tree import directory_stamp, names_in
@@ -29,7 +28,7 @@ _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
 _MODE_END = 6
 
 
-class GitSurvey(Survey):
+class GitSurvey:
     """One look; everything lazy is computed from what was seen then."""
 
     def __init__(self, git: Git, top_level: Path, index_file: Path, thread: str | None) -> None:
@@ -48,24 +47,23 @@ class GitSurvey(Survey):
 
     @cached_property
     def index_text(self) -> str:
+        """Equal texts: the index holds the same files."""
         return self._git.read("ls-files", "--stage", "-z", *self._limits).text
 
     def still_stands(self) -> bool:
+        """Tell whether everything asked for so far was seen of one state of the index."""
         return _stamp(self._index_file) == self._index_stamp
 
-    def trees(self) -> Mapping[str, str]:
-        return self._trees
-
     @cached_property
-    def _trees(self) -> dict[str, str]:
-        listed = (
-            self._git.read("ls-tree", "-d", "-z", "--full-tree", self.head, *self._limits).fields if self.head else []
-        )
-        return {
-            name: described.rpartition(" ")[2] for described, _, name in (entry.partition("\t") for entry in listed)
-        }
+    def trees(self) -> dict[str, str]:
+        """The directories that HEAD has at its top, with what changes when anything in them is different."""
+        if self.head is None:
+            return {}
+        listed = self._git.read("ls-tree", "-d", "-z", "--full-tree", self.head, *self._limits).fields
+        return {name: entry.rpartition(" ")[2] for entry, _, name in (line.partition("\t") for line in listed)}
 
     def tracked(self) -> Mapping[str, TrackedFile]:
+        """Return what the index holds, by path, `.md` files only."""
         files = {}
         for entry in self.index_text.split("\0")[:-1]:
             if entry.endswith(".md"):
@@ -75,23 +73,28 @@ class GitSurvey(Survey):
         return files
 
     def tracked_paths(self) -> set[str]:
+        """Return every path the index holds."""
         entries = self.index_text.split("\0")[:-1]
         start = entries[0].index("\t") + 1 if entries else 0  # mode, id and stage are as long in all of them
         return {entry[start:] for entry in entries}
 
-    def directories(self) -> Sequence[str]:
-        return self._directories
-
     @cached_property
-    def _directories(self) -> list[str]:
+    def directories(self) -> list[str]:
+        """The names of everything looked at that could be the directory of a thread, and may be a file."""
         return list(filter(is_thread_directory, [self._thread] if self._thread else names_in(self._top_level)))
 
     def names_in(self, thread: str) -> Sequence[str]:
+        """Return the names in a directory, tracked or not; none if it is none."""
         if thread not in self._names:
             self._names[thread] = names_in(f"{self._top_level}/{thread}")
         return self._names[thread]
 
+    def names(self) -> Mapping[str, Sequence[str]]:
+        """Return the names in every directory that could be a thread, tracked or not."""
+        return {thread: names for thread in self.directories if (names := self.names_in(thread))}
+
     def stamp_of(self, thread: str) -> Stamp | None:
+        """Return what changes when a name in a directory comes or goes, as of now; None for what is no directory."""
         return directory_stamp(f"{self._top_level}/{thread}")
 
 

@@ -333,7 +333,7 @@ class CouncilRun:
 
     def _conclude(self) -> Turn:
         warnings = [*self._warnings, *self._present_warnings(), *self._layer.warnings]
-        assembled = assemble_report(
+        self.report, self.records = assemble_report(
             self.plan,
             self._inputs,
             self._all_reports(),
@@ -344,7 +344,6 @@ class CouncilRun:
             warnings=tuple(dict.fromkeys(warnings)),
             at=self._at,
         )
-        self.report, self.records = assembled.report, assembled.records
         self._log("council_complete", status="COMPLETED", verdict=self.report.verdict)
         return Turn(report=self.report)
 

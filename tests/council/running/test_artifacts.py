@@ -71,7 +71,7 @@ def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
         written = folder(tmp_path).write_council(markdown="m", document={}, html="h")
 
     assert (tmp_path / ".outputs/bridges/claude-20261115-101502-k3v9qa-2.jsonl").exists()
-    assert written.json == ".outputs/council/20261115-101502-council-k3v9qa-2.json"
+    assert written == ".outputs/council/20261115-101502-council-k3v9qa-2"
 
 
 def test_a_resumed_run_continues_its_logs_and_a_new_seating_opens_another(tmp_path: Path) -> None:

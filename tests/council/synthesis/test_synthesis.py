@@ -146,7 +146,7 @@ def test_met_and_unmet_of_one_requirement_are_a_dispute_with_both_positions() ->
     met = output(1, "X", ("hashing is done in login", Severity.INFO, OutputType.FINDING, "R-1", True))
     (finding,) = stage_a([seat_report("claude", [gap]), seat_report("codex", [met])], TaskType.AUDIT)
     assert finding.cls is FindingClass.DISPUTED
-    assert [one.seat for one in finding.positions] == ["claude", "codex"]
+    assert [one.bridge for one in finding.positions] == ["claude", "codex"]
 
 
 def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> None:
@@ -155,7 +155,7 @@ def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> 
     seats = [seat_report("claude", [output(1, "C", gap), met]), seat_report("codex", [output(1, "X", gap)])]
     (finding,) = stage_a(seats, TaskType.AUDIT)
     assert finding.cls is FindingClass.DISPUTED
-    assert [one.seat for one in finding.positions] == ["claude", "codex", "claude"]
+    assert [one.bridge for one in finding.positions] == ["claude", "codex", "claude"]
 
 
 def test_a_downgrade_without_a_severity_is_a_confirmation() -> None:

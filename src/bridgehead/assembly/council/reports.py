@@ -391,18 +391,18 @@ def write_report(
 ) -> Written:
     """Write the report in all its forms; an implementation's patch lies beside them."""
     kind = DEBATE if council.plan.route == DEBATE_PROTOCOL else COUNCIL
-    written = outputs.write_council(kind=kind, **_forms(report, seats, council))
+    stem = outputs.write_council(kind=kind, **_forms(report, seats, council))
     patch = None
     if made is not None and made.files:
-        patch = written.json.removesuffix(".json") + ".patch"
+        patch = f"{stem}.patch"
         write_atomic(project / patch, made.patch, root=project)
     return Written(
-        markdown=written.markdown,
-        json=written.json,
-        html=written.html,
+        markdown=f"{stem}.md",
+        json=f"{stem}.json",
+        html=f"{stem}.html",
         patch=patch,
         branch=made.branch if made else None,
-        sha256=_digest(project, written.json),
+        sha256=_digest(project, f"{stem}.json"),
     )
 
 

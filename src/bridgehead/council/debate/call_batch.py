@@ -110,12 +110,6 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    agent: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class ReadReply:
     """One usable answer."""
 
@@ -140,7 +134,8 @@ class CallBatch:
     sessions: dict[str, str] = field(default_factory=dict)
     replies: dict[CallKey, ReadReply] = field(default_factory=dict)
     """By the key of the first attempt."""
-    failures: dict[CallKey, Failure] = field(default_factory=dict)
+    failures: dict[CallKey, str] = field(default_factory=dict)
+    """Why, by the same keys."""
     _outstanding: dict[CallKey, Ask] = field(default_factory=dict)
 
     def start(self) -> tuple[Call, ...]:
@@ -180,11 +175,6 @@ class CallBatch:
         """Usable answers in the order the questions were given, whoever answered first."""
         firsts = (first_attempt(ask.call.key) for ask in self.asks)
         return [self.replies[key] for key in firsts if key in self.replies]
-
-    def failures_in_order(self) -> list[tuple[CallKey, Failure]]:
-        """The failed, in the same order."""
-        firsts = (first_attempt(ask.call.key) for ask in self.asks)
-        return [(key, self.failures[key]) for key in firsts if key in self.failures]
 
     def _issue(self, ask: Ask) -> Call:
         self._outstanding[ask.call.key] = ask
@@ -226,7 +216,7 @@ class CallBatch:
         self, ask: Ask, reason: str, error_class: ErrorClass, *, detail: str, usage: CallUsage = NOTHING_SPENT
     ) -> None:
         key = ask.call.key
-        self.failures[first_attempt(key)] = Failure(key.agent, reason)
+        self.failures[first_attempt(key)] = reason
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
         extra = {"detail": detail} if detail else {}
         self.log("agent_failed", **facts, reason=reason, error_class=error_class.value, **extra, **_spent(usage))

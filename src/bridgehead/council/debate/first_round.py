@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
-from bridgehead.council.debate.call_batch import Ask, CallBatch
+from bridgehead.council.debate.call_batch import Ask, CallBatch, first_attempt
 from bridgehead.council.debate.ledger import Entry, Ledger, Owner
 from bridgehead.council.debate.roster import Signal, read_signals
 from bridgehead.council.prompts.debate import CHALLENGER_TITLE, INTEGRATION_TITLE, expert_prompt, standing_role_prompt
@@ -96,6 +96,6 @@ def covered_domains(batch: CallBatch) -> list[str]:
 
 def usual_failure(batch: CallBatch) -> str:
     """The most frequent reason, the first one on ties."""
-    failed = batch.failures_in_order()
-    reasons = Counter(failure.reason for key, failure in failed if key.role is Role.EXPERT)
+    asked = (first_attempt(ask.call.key) for ask in batch.asks if ask.call.key.role is Role.EXPERT)
+    reasons = Counter(batch.failures[key] for key in asked if key in batch.failures)
     return reasons.most_common(1)[0][0] if reasons else "parse_failure"

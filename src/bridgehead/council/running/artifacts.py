@@ -36,15 +36,6 @@ BRIDGE_START: Final = "bridge_start"
 BRIDGE_COMPLETE: Final = "bridge_complete"
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenReport:
-    """Where a council's report is, from the project's root."""
-
-    markdown: str
-    json: str
-    html: str
-
-
 @dataclass
 class _Log:
     """One seat's files."""
@@ -95,15 +86,14 @@ class OutputFolder:
         self._logs.pop(seat, None)
         self._seated_anew.add(seat)
 
-    def write_council(
-        self, *, markdown: str, document: Mapping[str, Any], html: str, kind: str = COUNCIL
-    ) -> WrittenReport:
-        """Write a report in its three forms under one name; `kind` is `council`, or `debate` (council §17)."""
+    def write_council(self, *, markdown: str, document: Mapping[str, Any], html: str, kind: str = COUNCIL) -> str:
+        """Write a report in its three forms and return their name; `kind` is `council`, or `debate` (council §17)."""
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
         stem = self._free_stem(f"{FOLDER}/{kind}", f"{stamp}-{kind}-{self._session}", ".md", ".json", ".html")
-        return self.write_again(stem, markdown=markdown, document=document, html=html)
+        self.write_again(stem, markdown=markdown, document=document, html=html)
+        return stem
 
-    def write_again(self, stem: str, *, markdown: str, document: Mapping[str, Any], html: str) -> WrittenReport:
+    def write_again(self, stem: str, *, markdown: str, document: Mapping[str, Any], html: str) -> None:
         """The three forms of a report under a name that is known."""
         forms = {
             f"{stem}.md": self._mask(markdown),
@@ -112,7 +102,6 @@ class OutputFolder:
         }
         for name, text in forms.items():
             write_atomic(self._path(name), _encodable(text), root=self._project)
-        return WrittenReport(f"{stem}.md", f"{stem}.json", f"{stem}.html")
 
     def _masked(self, value: Any) -> Any:
         """The value with its texts masked; in JSON text a secret of digits would be found in numbers too."""

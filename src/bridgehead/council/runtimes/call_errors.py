@@ -7,7 +7,7 @@ limits for a living. The first row that matches decides, so the narrow rows stan
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from bridgehead.contract.timeouts import timeout_skip_reason
 from bridgehead.contract.words import ErrorClass
@@ -24,13 +24,11 @@ _BY_STATUS: Final = {
 }
 
 
-class _Row(NamedTuple):
-    error_class: ErrorClass
-    pattern: re.Pattern[str]
+_Row = tuple[ErrorClass, re.Pattern[str]]
 
 
 def _row(error_class: ErrorClass, *alternatives: str) -> _Row:
-    return _Row(error_class, re.compile("|".join(alternatives), re.IGNORECASE))
+    return error_class, re.compile("|".join(alternatives), re.IGNORECASE)
 
 
 # Texts that say more than the status they came with: 400 and 429 have several meanings each.
@@ -125,4 +123,4 @@ def skip_reason(error_class: ErrorClass, message: str, timeout_seconds: int) -> 
 
 
 def _first_match(rows: tuple[_Row, ...], text: str) -> ErrorClass | None:
-    return next((row.error_class for row in rows if row.pattern.search(text)), None)
+    return next((error_class for error_class, pattern in rows if pattern.search(text)), None)

@@ -5,7 +5,6 @@ verdict (§14.5, §25).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -207,14 +206,6 @@ def _state(said: set[bool]) -> str:
     return MET if True in said else UNMET
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """The report, and the history records as they are after this run."""
-
-    report: CouncilReport
-    records: tuple[FindingRecord, ...]
-
-
 def assemble_report(
     plan: CouncilPlan,
     inputs: RunInputs,
@@ -226,8 +217,8 @@ def assemble_report(
     pending: Sequence[dict[str, str]],
     warnings: Sequence[str],
     at: str,
-) -> Assembled:
-    """The report on the findings after Stage B."""
+) -> tuple[CouncilReport, tuple[FindingRecord, ...]]:
+    """The report on the findings after Stage B, and the history records as they are after this run."""
     tree = inputs.tree or Tree.of({})
     failed = debated.outcome == FAILED
     entries = [
@@ -317,7 +308,7 @@ def assemble_report(
         contradictions=debated.contradictions,
     )
     records = carry_forward(plan.records, run, comparison) if comparison is not None else plan.records
-    return Assembled(report, records)
+    return report, records
 
 
 def aborted(plan: CouncilPlan, attendance: Attendance, *, at: str) -> AbortedReport:

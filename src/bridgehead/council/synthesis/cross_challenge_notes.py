@@ -11,8 +11,8 @@ from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.debate.challenges import MECHANISMS
 from bridgehead.council.replies.items import as_line, as_text, parse_severity
-from bridgehead.council.reporting.report import FindingClass
-from bridgehead.council.synthesis.finding import COORDINATOR, ID_PREFIX, CouncilFinding, Position, highest_number
+from bridgehead.council.reporting.report import FindingClass, StatedPosition
+from bridgehead.council.synthesis.finding import COORDINATOR, ID_PREFIX, CouncilFinding, highest_number
 
 _SERIOUS: Final = frozenset({Severity.CRITICAL, Severity.HIGH})
 
@@ -86,11 +86,8 @@ def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
         case NoteOutcome.WITHDRAWN if note.cites_evidence:
             return replace(challenged, cls=FindingClass.WITHDRAWN, shared_cli_path=False, reason=why)
         case NoteOutcome.WITHDRAWN | NoteOutcome.DISPUTED:
-            doubt = Position(note.by, note.new_severity, why or "doubts it")
-            own = finding.positions or tuple(
-                Position(source.seat.name, source.output.severity, f"reports it: {source.output.title}")
-                for source in finding.sources
-            )
+            doubt = StatedPosition(note.by, note.new_severity, why or "doubts it")
+            own = finding.positions or tuple(source.stated() for source in finding.sources)
             return replace(challenged, cls=FindingClass.DISPUTED, shared_cli_path=False, positions=(*own, doubt))
         case _:
             return challenged

@@ -17,7 +17,7 @@ from bridgehead.contract.ids import (
 )
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Confidence, OutputType, Severity, severity_rank
-from bridgehead.council.reporting.report import STATIC, FindingClass
+from bridgehead.council.reporting.report import STATIC, FindingClass, StatedPosition
 
 CALLER: Final = "caller"
 COORDINATOR: Final = "coordinator"
@@ -63,6 +63,11 @@ class Source:
     seat: SeatReport
     output: Output
 
+    def stated(self, position: str = "") -> StatedPosition:
+        """What its seat holds; that it reports it, unless something else is said."""
+        said = position or f"reports it: {self.output.title}"
+        return StatedPosition(self.seat.name, self.output.severity, said)
+
     @property
     def is_unverified(self) -> bool:
         return not self.seat.confirms and self.seat.name != STATIC
@@ -80,15 +85,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """What one side of a dispute holds."""
-
-    seat: str
-    severity: Severity | None
-    position: str
-
-
-@dataclass(frozen=True, slots=True)
 class CouncilFinding:
     """One council finding. Integration findings have no sources; their texts come from the coordinator."""
 
@@ -103,7 +99,7 @@ class CouncilFinding:
     sources: tuple[Source, ...] = ()
     requirement_id: str | None = None
     shared_cli_path: bool = False
-    positions: tuple[Position, ...] = ()
+    positions: tuple[StatedPosition, ...] = ()
     id: str = ""
     was: str | None = None
     da_challenged: bool = False

@@ -17,7 +17,6 @@ from bridgehead.council.reporting.report import (
     FindingClass,
     FindingEntry,
     SourceFinding,
-    StatedPosition,
 )
 from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
 from bridgehead.council.synthesis.finding import COORDINATOR, YOU, CouncilFinding, as_output, evidence_check
@@ -83,7 +82,7 @@ def finding_entry(
         evidence_check=evidence_check(best),
         anchor=best.anchor if isinstance(best.anchor, dict) else None,
         identity="weak" if is_weak(fingerprint) else "strong",
-        positions=tuple(StatedPosition(one.seat, one.severity, one.position) for one in finding.positions),
+        positions=finding.positions,
         disputed_in=finding.disputed_in,
         unverified=finding.is_unverified,
         requirement_id=finding.requirement_id,

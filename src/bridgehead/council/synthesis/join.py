@@ -10,12 +10,11 @@ from typing import Final
 from bridgehead.contract.ids import id_sort_key, numbered_id
 from bridgehead.contract.words import OutputState, OutputType, Status, TaskType, severity_rank
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, matches
-from bridgehead.council.reporting.report import FindingClass
+from bridgehead.council.reporting.report import FindingClass, StatedPosition
 from bridgehead.council.synthesis.finding import (
     COORDINATOR,
     ID_PREFIX,
     CouncilFinding,
-    Position,
     SeatReport,
     Source,
     highest_number,
@@ -103,7 +102,7 @@ def _classified(
     against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
     against += _cited_in_vain(finding)
     if against or _severities_apart(finding):
-        own = tuple(_held(source) for source in _one_per_seat(members))
+        own = tuple(source.stated() for source in _one_per_seat(members))
         return replace(finding, cls=FindingClass.DISPUTED, positions=(*own, *against))
     if len(finding.confirming_seats) < 2:
         return finding
@@ -112,22 +111,22 @@ def _classified(
 
 def _withdrawn_by_others(
     finding: CouncilFinding, withdrawn: Sequence[tuple[Source, Candidate]]
-) -> tuple[Position, ...]:
+) -> tuple[StatedPosition, ...]:
     """Seats that raised the same problem, have no live item of it left, and took it back (rule a)."""
     if not withdrawn:
         return ()
     leader = Candidate.of(finding.sources[0].output)
     return tuple(
-        Position(source.seat.name, source.output.severity, _withdrawal_text(source))
+        source.stated(_withdrawal_text(source))
         for source, candidate in withdrawn
         if source.seat.name not in finding.seats and matches(leader, candidate, same_domain=False)
     )
 
 
-def _cited_in_vain(finding: CouncilFinding) -> tuple[Position, ...]:
+def _cited_in_vain(finding: CouncilFinding) -> tuple[StatedPosition, ...]:
     """Evidence that is not there confirms nobody, however many seats agree on it (hazard 14)."""
     reason = finding.not_found
-    return () if reason is None else (Position(COORDINATOR, None, f"evidence_not_found: {reason}"),)
+    return () if reason is None else (StatedPosition(COORDINATOR, None, f"evidence_not_found: {reason}"),)
 
 
 def _severities_apart(finding: CouncilFinding) -> bool:
@@ -153,14 +152,14 @@ def _met_elsewhere(live: Sequence[Source]) -> list[Source]:
     ]
 
 
-def _met_by_others(finding: CouncilFinding, met: Sequence[Source]) -> tuple[Position, ...]:
+def _met_by_others(finding: CouncilFinding, met: Sequence[Source]) -> tuple[StatedPosition, ...]:
     unmet = {
         (source.seat.name, source.output.requirement_id)
         for source in finding.sources
         if isinstance(source.output.requirement_id, str) and source.output.met is not True
     }
     return tuple(
-        Position(source.seat.name, source.output.severity, f"says the requirement is met: {source.output.title}")
+        source.stated(f"says the requirement is met: {source.output.title}")
         for source in met
         if any(seat != source.seat.name and wanted == source.output.requirement_id for seat, wanted in unmet)
     )
@@ -176,10 +175,6 @@ def _shares_cli(members: Sequence[Source]) -> bool:
 def _one_per_seat(members: Sequence[Source]) -> list[Source]:
     ordered = sorted(members, key=lambda source: source.seat.name)
     return [next(group) for _, group in groupby(ordered, key=lambda source: source.seat.name)]
-
-
-def _held(source: Source) -> Position:
-    return Position(source.seat.name, source.output.severity, f"reports it: {source.output.title}")
 
 
 def _withdrawal_text(source: Source) -> str:

@@ -94,20 +94,19 @@ def _put_out(text: Iterable[str]) -> None:
 
 
 def init(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.init import InitRequest, check_identity
-    from bridgehead.rigs.operations.init import init as give_identity
+    from bridgehead.rigs.operations import init as giving_identity
 
     arguments = console.arguments
-    request = InitRequest(
+    request = giving_identity.InitRequest(
         arguments.value("--rig-id"),
         arguments.value("--display-name"),
         arguments.has("--force"),
         arguments.has("--sign"),
         arguments.value("--signing-key"),
     )
-    identity = check_identity(request)
+    identity = giving_identity.check_identity(request)
     rig = console.make_rig()
-    placed = give_identity(rig.repository, identity, request)
+    placed = giving_identity.init(rig.repository, identity, request)
     console.emit(placed.result)
     console.say(f"initialized rig {identity.rig_id}")
     console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
@@ -118,25 +117,23 @@ def init(console: RigConsole) -> int:
 
 
 def new(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.init import NewRequest
-    from bridgehead.rigs.operations.init import new as open_thread
+    from bridgehead.rigs.operations import init as opening
 
-    request = NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
-    result = open_thread(console.make_rig(), request)
+    request = opening.NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
+    result = opening.new(console.make_rig(), request)
     console.emit(result)
     console.say(f"fill in {result.file_path}, then send it")
     return ExitCode.DONE
 
 
 def send(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.send import SendRequest
-    from bridgehead.rigs.operations.send import send as send_envelope
+    from bridgehead.rigs.operations import send as sending
 
     arguments = console.arguments
     rig = console.make_rig()
-    result = send_envelope(
+    result = sending.send(
         rig,
-        SendRequest(
+        sending.SendRequest(
             arguments.positional(0),
             arguments.value("--thread"),
             arguments.list("--to"),
@@ -159,13 +156,12 @@ def send(console: RigConsole) -> int:
 
 
 def close(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.close import CloseRequest
-    from bridgehead.rigs.operations.close import close as close_thread
+    from bridgehead.rigs.operations import send as sending
 
     arguments = console.arguments
-    result = close_thread(
+    result = sending.close(
         console.make_rig(),
-        CloseRequest(
+        sending.CloseRequest(
             arguments.positional(0),
             arguments.value("--status"),
             arguments.value("--note"),
@@ -213,35 +209,35 @@ def thread(console: RigConsole) -> int:
 
 
 def sync(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.sync import check
-    from bridgehead.rigs.operations.sync import sync as fetch
+    from bridgehead.rigs.operations import sync as syncing
 
     if console.arguments.has("--watch"):
         return _watch(console, "sync", None)
     if console.arguments.has("--check"):
-        checked = check(console.make_rig())
+        checked = syncing.check(console.make_rig())
         console.emit(checked)
         return ExitCode.DONE if checked.ok else ExitCode.USER
-    console.emit(fetch(console.make_rig(), _sync_request(console)))
+    console.emit(syncing.sync(console.make_rig(), _sync_request(console)))
     return ExitCode.DONE
 
 
 def relay(console: RigConsole) -> int:
-    from bridgehead.rigs.operations import freeze
-    from bridgehead.rigs.operations.relay import RelayRequest
-    from bridgehead.rigs.operations.relay import relay as relay_turn
+    from bridgehead.rigs.operations import relay as relaying
 
     arguments = console.arguments
     begin, abort = arguments.has("--begin"), arguments.has("--abort")
     if begin or abort:
-        _refuse_type_with(begin, abort, arguments.positional(0))
-        request = freeze.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
+        if begin and abort:
+            raise ArgumentRefused("relay: --begin and --abort exclude each other")
+        if (message_type := arguments.positional(0)) is not None:
+            raise ArgumentRefused(f'unexpected argument "{message_type}"')
+        request = relaying.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
         rig = console.make_rig()
-        console.emit(freeze.freeze(rig, request) if begin else freeze.thaw(rig, request))
+        console.emit(relaying.freeze(rig, request) if begin else relaying.thaw(rig, request))
         return ExitCode.DONE
-    result = relay_turn(
+    result = relaying.relay(
         console.make_rig(),
-        RelayRequest(
+        relaying.RelayRequest(
             arguments.positional(0),
             arguments.value("--thread"),
             arguments.value("--in-reply-to"),
@@ -262,11 +258,10 @@ def relay(console: RigConsole) -> int:
 
 
 def verify(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.verification import VerifyRequest
-    from bridgehead.rigs.operations.verification import verify as verify_envelopes
+    from bridgehead.rigs.operations import verification
 
-    request = VerifyRequest(console.arguments.positional(0), console.arguments.has("--require-council"))
-    found = verify_envelopes(console.make_rig(), request)
+    request = verification.VerifyRequest(console.arguments.positional(0), console.arguments.has("--require-council"))
+    found = verification.verify(console.make_rig(), request)
     console.emit(found)
     return ExitCode.USER if found.verification.failed else ExitCode.DONE
 
@@ -355,8 +350,7 @@ def trust(console: RigConsole) -> int:
 
 
 def member(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.trust import MemberRequest
-    from bridgehead.rigs.operations.trust import member as change_members
+    from bridgehead.rigs.operations import trust as trusting
 
     arguments = console.arguments
     verb, first, second = (arguments.positional(number) for number in range(3))
@@ -365,7 +359,7 @@ def member(console: RigConsole) -> int:
         raise ArgumentRefused("member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave")
     if verb == "rotate" and second is None:
         first, second = None, first
-    request = MemberRequest(
+    request = trusting.MemberRequest(
         verb,
         first,
         second,
@@ -376,7 +370,7 @@ def member(console: RigConsole) -> int:
         push=not arguments.has("--no-push"),
         retry=not arguments.has("--no-retry"),
     )
-    found = change_members(console.make_rig(), request)
+    found = trusting.member(console.make_rig(), request)
     console.emit_lines(found)
     if found.landed:
         _say_posted(console, f"member {verb}", found.landed.path, found.landed.commit, pushed=found.landed.pushed)
@@ -384,19 +378,19 @@ def member(console: RigConsole) -> int:
 
 
 def reconcile(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.reconcile import LedgerRequest
-    from bridgehead.rigs.operations.reconcile import reconcile as bring_in_line
+    from bridgehead.rigs.operations import reconcile as reconciling
 
-    console.emit(bring_in_line(console.make_rig(), LedgerRequest(console.arguments.value("--thread"))))
+    console.emit(
+        reconciling.reconcile(console.make_rig(), reconciling.LedgerRequest(console.arguments.value("--thread")))
+    )
     return ExitCode.DONE
 
 
 def replay(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.reconcile import LedgerRequest
-    from bridgehead.rigs.operations.reconcile import replay as rebuild
+    from bridgehead.rigs.operations import reconcile as reconciling
 
-    request = LedgerRequest(console.arguments.value("--thread"), console.arguments.has("--all"))
-    console.emit(rebuild(console.make_rig(), request))
+    request = reconciling.LedgerRequest(console.arguments.value("--thread"), console.arguments.has("--all"))
+    console.emit(reconciling.replay(console.make_rig(), request))
     return ExitCode.DONE
 
 
@@ -473,13 +467,6 @@ def _council_finder(rig: Rig, reference: str | None) -> Callable[[], CouncilMark
     from bridgehead.assembly.council.reviews import CouncilReviews
 
     return lambda: CouncilReviews(rig.repository.root).mark(reference)
-
-
-def _refuse_type_with(begin: bool, abort: bool, message_type: str | None) -> None:
-    if begin and abort:
-        raise ArgumentRefused("relay: --begin and --abort exclude each other")
-    if message_type is not None:
-        raise ArgumentRefused(f'unexpected argument "{message_type}"')
 
 
 def _say_posted(console: RigConsole, what: str, path: str, commit: str, *, pushed: bool) -> None:

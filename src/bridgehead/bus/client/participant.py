@@ -16,6 +16,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -248,7 +249,9 @@ class Satellite:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
 

@@ -1,4 +1,7 @@
-"""One function per rig command, named like it: arguments in, operation called, result printed (rigs §7, §11)."""
+"""One function per rig command, named like it: arguments in, operation called, result printed (rigs §7, §11).
+
+One that can end in more than one way returns its exit code.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ def _put_out(text: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def init(console: RigConsole) -> int:
+def init(console: RigConsole) -> None:
     from bridgehead.rigs.operations import init as giving_identity
 
     arguments = console.arguments
@@ -113,20 +116,18 @@ def init(console: RigConsole) -> int:
     console.say(f"hook {placed.hook_path}")
     if placed.result.signing_key:
         console.say("git signs in this clone from now on; `member add` puts the key on record for the others")
-    return ExitCode.DONE
 
 
-def new(console: RigConsole) -> int:
+def new(console: RigConsole) -> None:
     from bridgehead.rigs.operations import init as opening
 
     request = opening.NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
     result = opening.new(console.make_rig(), request)
     console.emit(result)
     console.say(f"fill in {result.file_path}, then send it")
-    return ExitCode.DONE
 
 
-def send(console: RigConsole) -> int:
+def send(console: RigConsole) -> None:
     from bridgehead.rigs.operations import send as sending
 
     arguments = console.arguments
@@ -152,10 +153,9 @@ def send(console: RigConsole) -> int:
     )
     console.emit(result)
     _say_posted(console, f"sent {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
-    return ExitCode.DONE
 
 
-def close(console: RigConsole) -> int:
+def close(console: RigConsole) -> None:
     from bridgehead.rigs.operations import send as sending
 
     arguments = console.arguments
@@ -173,7 +173,6 @@ def close(console: RigConsole) -> int:
     )
     console.emit(result)
     _say_posted(console, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed)
-    return ExitCode.DONE
 
 
 def status(console: RigConsole) -> int:
@@ -221,7 +220,7 @@ def sync(console: RigConsole) -> int:
     return ExitCode.DONE
 
 
-def relay(console: RigConsole) -> int:
+def relay(console: RigConsole) -> None:
     from bridgehead.rigs.operations import relay as relaying
 
     arguments = console.arguments
@@ -234,7 +233,7 @@ def relay(console: RigConsole) -> int:
         request = relaying.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
         rig = console.make_rig()
         console.emit(relaying.freeze(rig, request) if begin else relaying.thaw(rig, request))
-        return ExitCode.DONE
+        return
     result = relaying.relay(
         console.make_rig(),
         relaying.RelayRequest(
@@ -254,7 +253,6 @@ def relay(console: RigConsole) -> int:
     )
     console.emit(result)
     _say_posted(console, f"relayed {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
-    return ExitCode.DONE
 
 
 def verify(console: RigConsole) -> int:
@@ -300,11 +298,10 @@ def wait(console: RigConsole) -> int:
     return ExitCode.DONE if found.arrived else ExitCode.USER
 
 
-def push(console: RigConsole) -> int:
+def push(console: RigConsole) -> None:
     from bridgehead.rigs.operations.posting import push_unsent
 
     console.emit(push_unsent(console.make_rig()))
-    return ExitCode.DONE
 
 
 def _inbox_for_agent(console: RigConsole) -> int:
@@ -318,7 +315,7 @@ def _inbox_for_agent(console: RigConsole) -> int:
     return ExitCode.DONE
 
 
-def quarantine(console: RigConsole) -> int:
+def quarantine(console: RigConsole) -> None:
     from bridgehead.rigs.operations.quarantine import list_quarantine, show_quarantine
 
     verb, path = console.arguments.positional(0), console.arguments.positional(1)
@@ -326,10 +323,9 @@ def quarantine(console: RigConsole) -> int:
         raise ArgumentRefused("quarantine: list, or show <path>")
     rig = console.make_rig()
     console.emit_lines(list_quarantine(rig) if verb == "list" else show_quarantine(rig, path))
-    return ExitCode.DONE
 
 
-def trust(console: RigConsole) -> int:
+def trust(console: RigConsole) -> None:
     from bridgehead.rigs.operations import trust as trusting
 
     arguments = console.arguments
@@ -346,10 +342,9 @@ def trust(console: RigConsole) -> int:
     console.emit_lines(found)
     if found.file:
         console.say(f"file {found.file}")
-    return ExitCode.DONE
 
 
-def member(console: RigConsole) -> int:
+def member(console: RigConsole) -> None:
     from bridgehead.rigs.operations import trust as trusting
 
     arguments = console.arguments
@@ -374,24 +369,21 @@ def member(console: RigConsole) -> int:
     console.emit_lines(found)
     if found.landed:
         _say_posted(console, f"member {verb}", found.landed.path, found.landed.commit, pushed=found.landed.pushed)
-    return ExitCode.DONE
 
 
-def reconcile(console: RigConsole) -> int:
+def reconcile(console: RigConsole) -> None:
     from bridgehead.rigs.operations import reconcile as reconciling
 
     console.emit(
         reconciling.reconcile(console.make_rig(), reconciling.LedgerRequest(console.arguments.value("--thread")))
     )
-    return ExitCode.DONE
 
 
-def replay(console: RigConsole) -> int:
+def replay(console: RigConsole) -> None:
     from bridgehead.rigs.operations import reconcile as reconciling
 
     request = reconciling.LedgerRequest(console.arguments.value("--thread"), console.arguments.has("--all"))
     console.emit(reconciling.replay(console.make_rig(), request))
-    return ExitCode.DONE
 
 
 def watch(console: RigConsole) -> int:

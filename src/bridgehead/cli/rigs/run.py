@@ -58,7 +58,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
     console = RigConsole(parsed, lambda: make_rig_here(say, _reviews), say, os.environ)
     try:
-        return int(getattr(handlers, name)(console))
+        return int(getattr(handlers, name)(console) or ExitCode.DONE)
     except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
         raise UserError(error.message, hint=error.hint) from error
     except (KeyboardInterrupt, Terminated) as stopped:

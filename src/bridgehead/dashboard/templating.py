@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -93,29 +93,26 @@ def rough(seconds: float) -> str:
 
 def ago(moment: str | None, now: datetime) -> Markup:
     """`2 min ago` with the exact moment on hover; what is no moment is shown as it is."""
-    if not moment:
-        return Markup("")
-    try:
-        then = parse_iso(moment)
-    except ValueError:
-        return Markup("{}").format(visible(moment))
-    passed = (now - then).total_seconds()
-    words = "now" if abs(passed) < 1 else f"in {rough(-passed)}" if passed < 0 else f"{rough(passed)} ago"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
+
+    def words(then: datetime) -> str:
+        passed = (now - then).total_seconds()
+        return "now" if abs(passed) < 1 else f"in {rough(-passed)}" if passed < 0 else f"{rough(passed)} ago"
+
+    return _time(moment, words) if moment else Markup("")
 
 
 def clock(moment: str, now: datetime) -> Markup:
     """`10:15:02`, with the day in front on another day; everything on hover."""
+    return _time(moment, lambda then: f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%m-%d %H:%M}")
+
+
+def _time(moment: str, words: Callable[[datetime], str]) -> Markup:
     try:
         then = parse_iso(moment)
     except ValueError:
         return Markup("{}").format(visible(moment))
-    words = f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%m-%d %H:%M}"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact(then), words)
-
-
-def exact(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    exact = f"{then:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact, words(then))
 
 
 @pass_context

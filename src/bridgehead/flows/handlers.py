@@ -117,18 +117,18 @@ def _reply(result: CommandResult) -> Reply:
     if result.ended is Ended.NOT_STARTED:
         raise HandlerUnusable(f"{result.argv[0]} could not be started: {result.reason}")
     if result.ended is Ended.TIMEOUT:
-        return Reply(
-            RequestStatus.TIMEOUT,
-            error_type=ErrorType.TIMEOUT.value,
-            message=f"{result.argv[0]} was stopped after {took:g} s",
-            duration_seconds=took,
-        )
+        return _timed_out(f"{result.argv[0]} was stopped after {took:g} s", took)
     problem = _problem(result)
     if problem is not None:
         return Reply(
             RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=problem, duration_seconds=took
         )
     return Reply(text=result.text(), duration_seconds=took)
+
+
+def _timed_out(message: str, seconds: float) -> Reply:
+    error = ErrorType.TIMEOUT.value
+    return Reply(RequestStatus.TIMEOUT, error_type=error, message=message, duration_seconds=seconds)
 
 
 def _problem(result: CommandResult) -> str | None:
@@ -152,12 +152,8 @@ class PendingHandler(Handler):
         while not os.path.lexists(files.response_path):
             left = until - files.clock.monotonic()
             if left <= 0:
-                return Reply(
-                    RequestStatus.TIMEOUT,
-                    error_type=ErrorType.TIMEOUT.value,
-                    message=f"nobody answered within {request.timeout_seconds} s",
-                    duration_seconds=float(request.timeout_seconds),
-                )
+                seconds = request.timeout_seconds
+                return _timed_out(f"nobody answered within {seconds} s", float(seconds))
             files.clock.sleep(min(poll, left))
             poll = min(2 * poll, LONGEST_POLL_SECONDS)
         return None

@@ -7,7 +7,7 @@ ignored on reading and kept when the file is changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from bridgehead.errors import ConfigError
 from bridgehead.rigs.envelope.body_hash import BOM, unify_line_ends
@@ -73,12 +73,12 @@ def parse_config(raw: bytes) -> RigConfig:
         rig_id=_rig_id(values),
         display_name=_display_name(values),
         default_thread=_text_or_null(values, "default_thread"),
-        auto_references=_flag(values, "auto_references"),
+        auto_references=_typed(values, "auto_references", bool, "true or false", False),
         allowed_signers=_text_or_null(values, "allowed_signers"),
-        control_plane=_control_plane(values),
+        control_plane=_typed(values, "control_plane", str | bool, "a path or true", False),
         branch=_text_or_null(values, "branch") or DEFAULT_BRANCH,
         remote=_text_or_null(values, "remote") or DEFAULT_REMOTE,
-        freeze_minutes=_minutes(values, "freeze_minutes"),
+        freeze_minutes=_minutes(values),
         require_signed=_must_sign(values),
     )
 
@@ -143,25 +143,16 @@ def _display_name(values: Mapping[str, Value]) -> str | None:
     return value
 
 
+def _typed(values: Mapping[str, Value], name: str, kinds: Any, wanted: str, default: Any = None) -> Any:
+    value = values.get(name, default)
+    if not isinstance(value, kinds):
+        raise ConfigBroken(f"{name} must be {wanted}")
+    return value
+
+
 def _text_or_null(values: Mapping[str, Value], name: str) -> str | None:
-    value = values.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ConfigBroken(f"{name} must be a string or null")
-    return value
-
-
-def _flag(values: Mapping[str, Value], name: str) -> bool:
-    value = values.get(name, False)
-    if not isinstance(value, bool):
-        raise ConfigBroken(f"{name} must be true or false")
-    return value
-
-
-def _control_plane(values: Mapping[str, Value]) -> str | bool:
-    value = values.get("control_plane", False)
-    if not isinstance(value, str | bool):
-        raise ConfigBroken("control_plane must be a path or true")
-    return value
+    found: str | None = _typed(values, name, str | None, "a string or null")
+    return found
 
 
 def _must_sign(values: Mapping[str, Value]) -> MustSign:
@@ -172,8 +163,8 @@ def _must_sign(values: Mapping[str, Value]) -> MustSign:
     raise ConfigBroken(f"require_signed must be one of {', '.join(MUST_SIGN)}")
 
 
-def _minutes(values: Mapping[str, Value], name: str) -> float:
-    value = values.get(name, DEFAULT_FREEZE_MINUTES)
+def _minutes(values: Mapping[str, Value]) -> float:
+    value = values.get("freeze_minutes", DEFAULT_FREEZE_MINUTES)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 60 * 24 * 365:
-        raise ConfigBroken(f"{name} must be a positive number of minutes")
+        raise ConfigBroken("freeze_minutes must be a positive number of minutes")
     return value

@@ -31,7 +31,8 @@ class Author(NamedTuple):
 class Announcer(Protocol):
     """Is told what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
 
-    def announce(self, kind: str, facts: Mapping[str, object]) -> None: ...
+    def announce(self, kind: str, facts: Mapping[str, object]) -> None:
+        return None
 
 
 class Ledger(Protocol):
@@ -39,68 +40,42 @@ class Ledger(Protocol):
 
     def catch_up(self) -> None:
         """Take in what git has and the tables lack; pushes nothing."""
-        ...
+        return
 
     def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
         """Record an envelope of ours; the row's id, None if it could not be written."""
-        ...
+        return None
 
     def received(self, paths: Sequence[str]) -> None:
         """Record envelopes that a pull brought."""
-        ...
+        return
 
     def rewritten(self, turns: Sequence[Rebuilt]) -> None:
         """Record that a push retry gave turns of ours other commits, and perhaps other names."""
-        ...
+        return
 
     def refused(self, reason: str) -> None:
         """Count a pull that was refused."""
-        ...
+        return
 
     def is_current(self) -> bool:
         """Tell whether the tables have seen HEAD."""
-        ...
+        return True
 
 
 class Reviews(Protocol):
     """The councils this machine knows of, and whether its owner takes results only from one (design §1)."""
 
-    def are_required(self) -> bool: ...
-
-    def known_mark(self, council_id: str) -> CouncilMark | None:
-        """Return what this machine's record says about a council; None if it says nothing."""
-        ...
-
-
-class Silent:
-    """Announces to nobody; also the ledger of a bridge that has none, and the reviews of one that demands none."""
-
-    def announce(self, kind: str, facts: Mapping[str, object]) -> None:
-        return None
-
-    def catch_up(self) -> None:
-        return None
-
-    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
-        return None
-
-    def received(self, paths: Sequence[str]) -> None:
-        return None
-
-    def rewritten(self, turns: Sequence[Rebuilt]) -> None:
-        return None
-
-    def refused(self, reason: str) -> None:
-        return None
-
-    def is_current(self) -> bool:
-        return True
-
     def are_required(self) -> bool:
         return False
 
     def known_mark(self, council_id: str) -> CouncilMark | None:
+        """Return what this machine's record says about a council; None if it says nothing."""
         return None
+
+
+class Silent(Announcer, Ledger, Reviews):
+    """Announces to nobody; also the ledger of a bridge that has none, and the reviews of one that demands none."""
 
 
 class Rig:

@@ -24,15 +24,6 @@ GIT_SECONDS: Final = 30.0
 _MARK: Final = "# bridgehead: the gate of the newest council"
 
 
-class NoRepository(NotFound):
-    """There is nothing to push from."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(
-            f"{directory} is not in a git repository", hint="run it inside the repository whose pushes the gate is for"
-        )
-
-
 def hook_text(level: str) -> str:
     """The hook. It answers for the verdict alone: without a report, or without bridgehead, the push goes on."""
     return f"""\
@@ -74,7 +65,9 @@ def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
     asking = Command(["git", "rev-parse", "--git-path", "hooks"], cwd=directory, env=environ)
     done = run(asking, timeout_seconds=GIT_SECONDS, idle_seconds=None)
     if done.exit_code != 0:
-        raise NoRepository(directory)
+        raise NotFound(
+            f"{directory} is not in a git repository", hint="run it inside the repository whose pushes the gate is for"
+        )
     return directory / Path(os.fsdecode(done.stdout).strip()).expanduser()
 
 

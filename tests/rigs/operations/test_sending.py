@@ -9,10 +9,9 @@ import pytest
 
 from bridgehead.errors import SecretRefused, UserError
 from bridgehead.rigs.envelope.body_hash import body_hash
-from bridgehead.rigs.operations.close import CloseRequest, close
 from bridgehead.rigs.operations.posting import ArrivalRefused
 from bridgehead.rigs.operations.relay import RelayRequest, relay
-from bridgehead.rigs.operations.send import SendRequest, send
+from bridgehead.rigs.operations.send import CloseRequest, SendRequest, close, send
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Pushed, Raced, Wire

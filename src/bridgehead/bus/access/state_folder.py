@@ -35,18 +35,9 @@ class StateFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @property
-    def records_file(self) -> Path:
-        return self.path / "participants.toml"
-
-    @property
-    def credentials_file(self) -> Path:
-        return self.path / "credentials.json"
-
-    @property
-    def tls_folder(self) -> Path:
-        return self.path / "tls"
+        self.records_file = path / "participants.toml"
+        self.credentials_file = path / "credentials.json"
+        self.tls_folder = path / "tls"
 
     def prepare(self) -> None:
         """Make the folder, for its owner only."""

@@ -52,9 +52,9 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
         return [Finding("hub-unreachable", "broken", error.message, "bridgehead bus serve starts one")]
     findings = [Finding("hub-reachable", "fine", f"{options.url} answers")]
     try:
-        findings += await _greeting(conversation)
-        findings += await _echo(conversation)
-        findings += await _origin(options)
+        findings.append(await _greeting(conversation))
+        findings.append(await _echo(conversation))
+        findings.append(await _origin(options))
         findings += await _traffic(conversation, options)
     except ConnectionEnded as ended:
         findings.append(Finding("hub-closed", "broken", f"the hub ended the connection ({ended.code} {ended.reason})"))
@@ -72,28 +72,26 @@ def _refused(url: str, refused: DialRefused) -> Finding:
     return Finding("hub-refused", "broken", f"{url} answered HTTP {refused.status}", fix)
 
 
-async def _greeting(conversation: ClientConversation) -> list[Finding]:
+async def _greeting(conversation: ClientConversation) -> Finding:
     try:
         async with asyncio.timeout(2):
             value = decode_json(await conversation.receive())
     except TimeoutError:
-        return [Finding("hub-silent", "look", "the hub did not greet; it may not be a message bus")]
+        return Finding("hub-silent", "look", "the hub did not greet; it may not be a message bus")
     if is_encrypted(value):
-        return [
-            Finding(
-                "hub-encrypted",
-                "broken",
-                "messages are encrypted with websocket.secret_key, which is not supported",
-                "remove websocket.secret_key from the hub's configuration",
-            )
-        ]
+        return Finding(
+            "hub-encrypted",
+            "broken",
+            "messages are encrypted with websocket.secret_key, which is not supported",
+            "remove websocket.secret_key from the hub's configuration",
+        )
     read = read_value(value)
     if isinstance(read, Malformed):
-        return [Finding("hub-greeting", "broken", f"the hub's first frame is no message ({read.reason})")]
-    return [Finding("hub-greeting", "fine", f"it greets with {read.message.type!r}")]
+        return Finding("hub-greeting", "broken", f"the hub's first frame is no message ({read.reason})")
+    return Finding("hub-greeting", "fine", f"it greets with {read.message.type!r}")
 
 
-async def _echo(conversation: ClientConversation) -> list[Finding]:
+async def _echo(conversation: ClientConversation) -> Finding:
     probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-check"})
     await conversation.send(encode(probe))
     try:
@@ -101,34 +99,30 @@ async def _echo(conversation: ClientConversation) -> list[Finding]:
             while True:
                 read = read_value(decode_json(await conversation.receive()))
                 if not isinstance(read, Malformed) and read.message == probe:
-                    return [Finding("hub-echo", "fine", "it passes messages on unchanged, to their sender too")]
+                    return Finding("hub-echo", "fine", "it passes messages on unchanged, to their sender too")
     except TimeoutError:
-        return [
-            Finding(
-                "hub-echo",
-                "broken",
-                "a message sent to the hub did not come back unchanged; replies could not be told from echoes",
-            )
-        ]
+        return Finding(
+            "hub-echo",
+            "broken",
+            "a message sent to the hub did not come back unchanged; replies could not be told from echoes",
+        )
 
 
-async def _origin(options: CheckOptions) -> list[Finding]:
+async def _origin(options: CheckOptions) -> Finding:
     """A page in a browser must not be able to use the bus."""
     page = (("Origin", "http://page.invalid"),)
     conversation = ClientConversation()
     try:
         await dial(Target(options.url, page), conversation)
     except BridgeheadError:
-        return [Finding("hub-origin", "fine", "it turns web pages away")]
+        return Finding("hub-origin", "fine", "it turns web pages away")
     conversation.peer.abort()
-    return [
-        Finding(
-            "hub-origin",
-            "look",
-            "it accepts connections from any web page the user opens",
-            "use the embedded hub (bridgehead bus serve), which checks Origin",
-        )
-    ]
+    return Finding(
+        "hub-origin",
+        "look",
+        "it accepts connections from any web page the user opens",
+        "use the embedded hub (bridgehead bus serve), which checks Origin",
+    )
 
 
 async def _traffic(conversation: ClientConversation, options: CheckOptions) -> list[Finding]:
@@ -147,7 +141,7 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
                     topics.add(read.message.type)
     except TimeoutError:
         pass
-    findings = _names(topics, options.profile)
+    findings = [_names(topics, options.profile)]
     if bad:
         findings.append(
             Finding("hub-bad-frames", "look", f"{bad} frames that are no messages were passed on to everybody")
@@ -164,29 +158,25 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
     return findings
 
 
-def _names(topics: set[str], profile: str) -> list[Finding]:
+def _names(topics: set[str], profile: str) -> Finding:
     legacy = topics & {"recognizer_loop:utterance", "speak", "complete_intent_failure", UPDATE_DEFAULT}
     spec = topics & {MATCHED, UNMATCHED, "ovos.utterance.handle", "ovos.utterance.speak"}
     if legacy and profile == "spec":
-        return [
-            Finding(
-                "hub-names",
-                "broken",
-                "a core that knows legacy names is here, and profile spec writes none, so it hears nothing",
-                'set profile = "auto" in [bus]',
-            )
-        ]
+        return Finding(
+            "hub-names",
+            "broken",
+            "a core that knows legacy names is here, and profile spec writes none, so it hears nothing",
+            'set profile = "auto" in [bus]',
+        )
     if legacy and spec:
-        return [Finding("hub-names", "fine", "it carries legacy and specification names; profile auto fits")]
+        return Finding("hub-names", "fine", "it carries legacy and specification names; profile auto fits")
     if legacy:
-        return [Finding("hub-names", "fine", "it carries legacy names; profile auto or legacy fits")]
+        return Finding("hub-names", "fine", "it carries legacy names; profile auto or legacy fits")
     if spec:
-        return [
-            Finding(
-                "hub-names",
-                "look",
-                "it carries specification names only; a core that knows no others misses the first utterances",
-                'set profile = "spec" in [bus]',
-            )
-        ]
-    return [Finding("hub-names", "fine", "nobody spoke while we listened; profile auto decides when somebody does")]
+        return Finding(
+            "hub-names",
+            "look",
+            "it carries specification names only; a core that knows no others misses the first utterances",
+            'set profile = "spec" in [bus]',
+        )
+    return Finding("hub-names", "fine", "nobody spoke while we listened; profile auto decides when somebody does")

@@ -36,7 +36,8 @@ class Backlog:
             return [delivery]
         dropped = []
         while self._waiting and not self.fits(delivery, count=count, size=size):
-            dropped.append(self._pop())
+            dropped.append(self._waiting.popleft())
+            self.bytes -= len(dropped[-1].body)
         self.append(delivery)
         return dropped
 
@@ -46,11 +47,6 @@ class Backlog:
         self._waiting.clear()
         self.bytes = 0
         return taken
-
-    def _pop(self) -> Delivery:
-        oldest = self._waiting.popleft()
-        self.bytes -= len(oldest.body)
-        return oldest
 
 
 OPEN_S: Final = 120.0

@@ -125,10 +125,6 @@ def hub_session_id(secret: bytes, participant_id: str, local_id: str) -> str:
     return "b" + base64.b32encode(digest).decode("ascii").lower()[:_LENGTH]
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -159,7 +155,8 @@ def _anything(_value: object) -> bool:
 _FIELDS: Final[dict[str, Callable[[object], bool]]] = {
     "session_id": lambda value: isinstance(value, str) and value != "",
     **dict.fromkeys(
-        ("lang", "output_lang", "stt_lang", "request_lang", "detected_lang", "persona_id", "site_id"), _is_text
+        ("lang", "output_lang", "stt_lang", "request_lang", "detected_lang", "persona_id", "site_id"),
+        lambda value: isinstance(value, str),
     ),
     **dict.fromkeys(("secondary_langs", "fallback_handlers", *DEPLOYMENT_OWNED), _is_list_of_text),
     **dict.fromkeys(("active_handlers", "converse_handlers"), _is_handler_list),

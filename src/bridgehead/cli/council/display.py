@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridgehead.assembly.council.live import COUNCIL, LiveCouncil, LiveRound, LiveSeat, picture_after
@@ -47,7 +46,17 @@ _STEPS: Final = {
 REFRESHES_PER_SECOND: Final = 4
 
 
-class LiveDisplay:
+class _Watcher:
+    """Looks on while a council is held, and leaves it to others what single calls are refused or accepted."""
+
+    def refused(self, bridge: str, failed: CallFailed) -> None:
+        return
+
+    def accepted(self, bridge: str) -> None:
+        return
+
+
+class LiveDisplay(_Watcher):
     """The table of seats on stderr, in place; it comes with the first line and vanishes before the result.
 
     `earlier` gives the picture of a council that is taken up again.
@@ -63,9 +72,7 @@ class LiveDisplay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._hide()
 
     @contextmanager
@@ -82,12 +89,6 @@ class LiveDisplay:
         if bridge == COUNCIL and event in ("council_start", "council_resumed"):
             self._begin(line)
         self._picture = picture_after(self._picture, bridge, line)
-
-    def refused(self, bridge: str, failed: CallFailed) -> None:
-        return
-
-    def accepted(self, bridge: str) -> None:
-        return
 
     def _begin(self, line: Mapping[str, Any]) -> None:
         self._facts = line
@@ -126,7 +127,7 @@ class LiveDisplay:
         return table.append(f"\n{seats[-1]}", style="not bold dim")
 
 
-class WatchLines:
+class WatchLines(_Watcher):
     """Every event as one JSON line on stdout, flushed at once."""
 
     def __init__(self, app: App) -> None:
@@ -134,12 +135,6 @@ class WatchLines:
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         self.write({"bridge": bridge, **line})
-
-    def refused(self, bridge: str, failed: CallFailed) -> None:
-        return
-
-    def accepted(self, bridge: str) -> None:
-        return
 
     def write(self, document: Mapping[str, Any]) -> None:
         """A reader who has gone away misses the rest; the council and its report are worth more than the reader."""
@@ -150,7 +145,7 @@ class WatchLines:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._app.stdout.fileno())
 
 
-class SpokenWarnings:
+class SpokenWarnings(_Watcher):
     """A line on stderr for a halted bridge that nobody could be asked about (council §3), and for what is kept back."""
 
     def __init__(self, app: App) -> None:
@@ -164,12 +159,6 @@ class SpokenWarnings:
         if kept_back == "secret_left_out" and kinds not in self._kept_back:
             self._kept_back.add(kinds)
             self._app.warn(f"left out of the prompts because it looks like a secret: {kinds}")
-
-    def refused(self, bridge: str, failed: CallFailed) -> None:
-        return
-
-    def accepted(self, bridge: str) -> None:
-        return
 
 
 def table_title(verb: str, facts: Mapping[str, Any]) -> str:

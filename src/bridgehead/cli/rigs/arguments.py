@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ SHARED_FLAGS = frozenset({"--json", "--no-color", "--debug", "--help"})
 class Flags(NamedTuple):
     """The flags one command knows, besides the shared ones."""
 
-    booleans: frozenset[str] = frozenset()
-    values: frozenset[str] = frozenset()
-    repeatable: frozenset[str] = frozenset()
+    booleans: Set[str] = frozenset()
+    values: Set[str] = frozenset()
+    repeatable: Set[str] = frozenset()
     positionals: int = 0
 
 

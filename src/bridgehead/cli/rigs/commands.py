@@ -20,18 +20,9 @@ class RigCommand(NamedTuple):
     examples: tuple[str, ...]
 
 
-def _flags(
-    booleans: frozenset[str] | set[str] = frozenset(),
-    values: set[str] | None = None,
-    repeatable: set[str] | None = None,
-    positionals: int = 0,
-) -> Flags:
-    return Flags(frozenset(booleans), frozenset(values or ()), frozenset(repeatable or ()), positionals)
-
-
 COMMANDS: dict[str, RigCommand] = {
     "init": RigCommand(
-        _flags({"--force", "--sign"}, {"--rig-id", "--display-name", "--signing-key"}),
+        Flags({"--force", "--sign"}, {"--rig-id", "--display-name", "--signing-key"}),
         "--rig-id <id> [--display-name <name>] [--sign | --signing-key <file>] [--force]",
         "Set this clone's identity.",
         (
@@ -44,14 +35,14 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge init --rig-id mac-m5max --sign",),
     ),
     "new": RigCommand(
-        _flags({"--force"}, positionals=1),
+        Flags({"--force"}, positionals=1),
         "<thread-id> [--force]",
         "Open a thread with a request to fill in.",
         (("--force", "replace the draft request"),),
         ("rig-bridge new cuda-build-03",),
     ),
     "send": RigCommand(
-        _flags(
+        Flags(
             _POSTING | {"--despite-freeze", "--unattested"},
             {"--thread", "--status", "--tldr", "--body-file", "--council", "--by"},
             {"--to", "--ref"},
@@ -82,7 +73,7 @@ COMMANDS: dict[str, RigCommand] = {
         ),
     ),
     "close": RigCommand(
-        _flags(_POSTING | {"--despite-freeze"}, {"--status", "--note"}, positionals=1),
+        Flags(_POSTING | {"--despite-freeze"}, {"--status", "--note"}, positionals=1),
         "<thread-id> --status <cancelled|completed> [--note <text>] [options]",
         "Close a thread.",
         (
@@ -93,7 +84,7 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge close cuda-build-03 --status completed --note 'built with 12.4'",),
     ),
     "status": RigCommand(
-        _flags(_WATCHING | {"--wide"}, {"--interval"}),
+        Flags(_WATCHING | {"--wide"}, {"--interval"}),
         "[--wide] [--watch [--interval <s>] [--no-heartbeat]]",
         "List the threads, newest first.",
         (
@@ -105,14 +96,14 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge status --wide", "rig-bridge status --json"),
     ),
     "thread": RigCommand(
-        _flags(_WATCHING, {"--interval"}, positionals=1),
+        Flags(_WATCHING, {"--interval"}, positionals=1),
         "<thread-id> [--watch [--interval <s>] [--no-heartbeat]]",
         "Show the envelopes of a thread, oldest first.",
         (("--watch", "as for status"),),
         ("rig-bridge thread cuda-build-03",),
     ),
     "sync": RigCommand(
-        _flags(_WATCHING | {"--auto", "--check", "--accept-unverified", "--accept-non-envelope"}, {"--interval"}),
+        Flags(_WATCHING | {"--auto", "--check", "--accept-unverified", "--accept-non-envelope"}, {"--interval"}),
         "[--auto | --check] [--accept-unverified] [--accept-non-envelope] [--watch …]",
         "Show what the remote has; --auto pulls it.",
         (
@@ -125,7 +116,7 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge sync", "rig-bridge sync --auto --json"),
     ),
     "relay": RigCommand(
-        _flags(
+        Flags(
             _POSTING | {"--allow-unknown-parent", "--begin", "--abort"},
             {"--thread", "--in-reply-to", "--status", "--tldr", "--body-file"},
             {"--to", "--ref"},
@@ -142,14 +133,14 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge relay DECISIONS --thread cuda-build-03 --in-reply-to 01ba4719…",),
     ),
     "verify": RigCommand(
-        _flags({"--require-council"}, positionals=1),
+        Flags({"--require-council"}, positionals=1),
         "[<thread-id>] [--require-council]",
         "Check every committed envelope: hash, place, history, signature, attestation.",
         (("--require-council", "fail unless every RESULT names the council that reviewed it"),),
         ("rig-bridge verify", "rig-bridge verify cuda-build-03 --json"),
     ),
     "inbox": RigCommand(
-        _flags({"--prompt", "--owed"}),
+        Flags({"--prompt", "--owed"}),
         "[--owed | --prompt]",
         "List what this rig owes and what was delivered to it unread.",
         (
@@ -159,7 +150,7 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge inbox", "rig-bridge inbox --prompt | claude -p"),
     ),
     "quarantine": RigCommand(
-        _flags(positionals=2),
+        Flags(positionals=2),
         "list | show <path>",
         "List and show envelopes that failed verification.",
         (
@@ -169,7 +160,7 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge quarantine list", "rig-bridge quarantine show cuda-build-03/STATE.md --json"),
     ),
     "trust": RigCommand(
-        _flags(positionals=3),
+        Flags(positionals=3),
         "list | add <principal> <key or .pub file> | remove <principal>",
         "Manage the signing keys trusted in this clone.",
         (("<principal>", "a person's e-mail address (mike@… speaks as mike and mike-relay), or a rig id"),),
@@ -180,7 +171,7 @@ COMMANDS: dict[str, RigCommand] = {
         ),
     ),
     "member": RigCommand(
-        _flags({"--no-push", "--no-retry"}, {"--role", "--human", "--freeze-minutes", "--since"}, positionals=3),
+        Flags({"--no-push", "--no-retry"}, {"--role", "--human", "--freeze-minutes", "--since"}, positionals=3),
         "list | add [<rig> [<key>]] | rotate [<rig>] [<key>] | remove <rig> | leave",
         "Manage the bridge's signed, shared list of members and keys.",
         (
@@ -200,7 +191,7 @@ COMMANDS: dict[str, RigCommand] = {
         ),
     ),
     "watch": RigCommand(
-        _flags({"--auto", "--no-heartbeat"}, {"--interval", "--exec", "--timeout"}, positionals=1),
+        Flags({"--auto", "--no-heartbeat"}, {"--interval", "--exec", "--timeout"}, positionals=1),
         "[<thread-id>] [--auto] [--exec <command> [--timeout <time>]] [--interval <s>] [--no-heartbeat]",
         "Keep fetching; print one JSON object per event.",
         (
@@ -211,7 +202,7 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge watch --auto | jq .event", "rig-bridge watch --exec 'claude -p'"),
     ),
     "wait": RigCommand(
-        _flags(values={"--thread", "--for", "--timeout", "--interval"}),
+        Flags(values={"--thread", "--for", "--timeout", "--interval"}),
         "[--thread <id>] [--for <TYPE>[,<TYPE>…]] [--timeout <time>] [--interval <s>]",
         "Wait until a question or an unread answer for this rig arrives.",
         (
@@ -220,16 +211,16 @@ COMMANDS: dict[str, RigCommand] = {
         ),
         ("rig-bridge wait --thread cuda-build-03 --for RESULT --timeout 30m",),
     ),
-    "push": RigCommand(_flags(), "", "Push local commits on top of what others have pushed.", (), ("rig-bridge push",)),
+    "push": RigCommand(Flags(), "", "Push local commits on top of what others have pushed.", (), ("rig-bridge push",)),
     "reconcile": RigCommand(
-        _flags(values={"--thread"}),
+        Flags(values={"--thread"}),
         "[--thread <id>]",
         "Bring the control plane in line with git.",
         (),
         ("SWARM_DB=swarm.db rig-bridge reconcile",),
     ),
     "replay": RigCommand(
-        _flags({"--all"}, {"--thread"}),
+        Flags({"--all"}, {"--thread"}),
         "--thread <id> | --all",
         "Rebuild the control plane from git history.",
         (),

@@ -1,4 +1,7 @@
-"""One function per rig command, named like it: arguments in, operation called, result printed (rigs §7, §11)."""
+"""One function per rig command, named like it: arguments in, operation called, result printed (rigs §7, §11).
+
+One that can end in more than one way returns its exit code.
+"""
 
 from __future__ import annotations
 
@@ -93,50 +96,45 @@ def _put_out(text: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def init(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.init import InitRequest, check_identity
-    from bridgehead.rigs.operations.init import init as give_identity
+def init(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import init as giving_identity
 
     arguments = console.arguments
-    request = InitRequest(
+    request = giving_identity.InitRequest(
         arguments.value("--rig-id"),
         arguments.value("--display-name"),
         arguments.has("--force"),
         arguments.has("--sign"),
         arguments.value("--signing-key"),
     )
-    identity = check_identity(request)
+    identity = giving_identity.check_identity(request)
     rig = console.make_rig()
-    placed = give_identity(rig.repository, identity, request)
+    placed = giving_identity.init(rig.repository, identity, request)
     console.emit(placed.result)
     console.say(f"initialized rig {identity.rig_id}")
     console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
     console.say(f"hook {placed.hook_path}")
     if placed.result.signing_key:
         console.say("git signs in this clone from now on; `member add` puts the key on record for the others")
-    return ExitCode.DONE
 
 
-def new(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.init import NewRequest
-    from bridgehead.rigs.operations.init import new as open_thread
+def new(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import init as opening
 
-    request = NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
-    result = open_thread(console.make_rig(), request)
+    request = opening.NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
+    result = opening.new(console.make_rig(), request)
     console.emit(result)
     console.say(f"fill in {result.file_path}, then send it")
-    return ExitCode.DONE
 
 
-def send(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.send import SendRequest
-    from bridgehead.rigs.operations.send import send as send_envelope
+def send(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import send as sending
 
     arguments = console.arguments
     rig = console.make_rig()
-    result = send_envelope(
+    result = sending.send(
         rig,
-        SendRequest(
+        sending.SendRequest(
             arguments.positional(0),
             arguments.value("--thread"),
             arguments.list("--to"),
@@ -151,17 +149,15 @@ def send(console: RigConsole) -> int:
     )
     console.emit(result)
     _say_posted(console, f"sent {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
-    return ExitCode.DONE
 
 
-def close(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.close import CloseRequest
-    from bridgehead.rigs.operations.close import close as close_thread
+def close(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import send as sending
 
     arguments = console.arguments
-    result = close_thread(
+    result = sending.close(
         console.make_rig(),
-        CloseRequest(
+        sending.CloseRequest(
             arguments.positional(0),
             arguments.value("--status"),
             arguments.value("--note"),
@@ -172,7 +168,6 @@ def close(console: RigConsole) -> int:
     )
     console.emit(result)
     _say_posted(console, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed)
-    return ExitCode.DONE
 
 
 def status(console: RigConsole) -> int:
@@ -208,35 +203,35 @@ def thread(console: RigConsole) -> int:
 
 
 def sync(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.sync import check
-    from bridgehead.rigs.operations.sync import sync as fetch
+    from bridgehead.rigs.operations import sync as syncing
 
     if console.arguments.has("--watch"):
         return _watch(console, "sync", None)
     if console.arguments.has("--check"):
-        checked = check(console.make_rig())
+        checked = syncing.check(console.make_rig())
         console.emit(checked)
         return ExitCode.DONE if checked.ok else ExitCode.USER
-    console.emit(fetch(console.make_rig(), _sync_request(console)))
+    console.emit(syncing.sync(console.make_rig(), _sync_request(console)))
     return ExitCode.DONE
 
 
-def relay(console: RigConsole) -> int:
-    from bridgehead.rigs.operations import freeze
-    from bridgehead.rigs.operations.relay import RelayRequest
-    from bridgehead.rigs.operations.relay import relay as relay_turn
+def relay(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import relay as relaying
 
     arguments = console.arguments
     begin, abort = arguments.has("--begin"), arguments.has("--abort")
     if begin or abort:
-        _refuse_type_with(begin, abort, arguments.positional(0))
-        request = freeze.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
+        if begin and abort:
+            raise ArgumentRefused("relay: --begin and --abort exclude each other")
+        if (message_type := arguments.positional(0)) is not None:
+            raise ArgumentRefused(f'unexpected argument "{message_type}"')
+        request = relaying.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
         rig = console.make_rig()
-        console.emit(freeze.freeze(rig, request) if begin else freeze.thaw(rig, request))
-        return ExitCode.DONE
-    result = relay_turn(
+        console.emit(relaying.freeze(rig, request) if begin else relaying.thaw(rig, request))
+        return
+    result = relaying.relay(
         console.make_rig(),
-        RelayRequest(
+        relaying.RelayRequest(
             arguments.positional(0),
             arguments.value("--thread"),
             arguments.value("--in-reply-to"),
@@ -249,15 +244,13 @@ def relay(console: RigConsole) -> int:
     )
     console.emit(result)
     _say_posted(console, f"relayed {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
-    return ExitCode.DONE
 
 
 def verify(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.verification import VerifyRequest
-    from bridgehead.rigs.operations.verification import verify as verify_envelopes
+    from bridgehead.rigs.operations import verification
 
-    request = VerifyRequest(console.arguments.positional(0), console.arguments.has("--require-council"))
-    found = verify_envelopes(console.make_rig(), request)
+    request = verification.VerifyRequest(console.arguments.positional(0), console.arguments.has("--require-council"))
+    found = verification.verify(console.make_rig(), request)
     console.emit(found)
     return ExitCode.USER if found.verification.failed else ExitCode.DONE
 
@@ -296,11 +289,10 @@ def wait(console: RigConsole) -> int:
     return ExitCode.DONE if found.arrived else ExitCode.USER
 
 
-def push(console: RigConsole) -> int:
+def push(console: RigConsole) -> None:
     from bridgehead.rigs.operations.posting import push_unsent
 
     console.emit(push_unsent(console.make_rig()))
-    return ExitCode.DONE
 
 
 def _inbox_for_agent(console: RigConsole) -> int:
@@ -314,7 +306,7 @@ def _inbox_for_agent(console: RigConsole) -> int:
     return ExitCode.DONE
 
 
-def quarantine(console: RigConsole) -> int:
+def quarantine(console: RigConsole) -> None:
     from bridgehead.rigs.operations.quarantine import list_quarantine, show_quarantine
 
     verb, path = console.arguments.positional(0), console.arguments.positional(1)
@@ -322,10 +314,9 @@ def quarantine(console: RigConsole) -> int:
         raise ArgumentRefused("quarantine: list, or show <path>")
     rig = console.make_rig()
     console.emit_lines(list_quarantine(rig) if verb == "list" else show_quarantine(rig, path))
-    return ExitCode.DONE
 
 
-def trust(console: RigConsole) -> int:
+def trust(console: RigConsole) -> None:
     from bridgehead.rigs.operations import trust as trusting
 
     arguments = console.arguments
@@ -342,12 +333,10 @@ def trust(console: RigConsole) -> int:
     console.emit_lines(found)
     if found.file:
         console.say(f"file {found.file}")
-    return ExitCode.DONE
 
 
-def member(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.trust import MemberRequest
-    from bridgehead.rigs.operations.trust import member as change_members
+def member(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import trust as trusting
 
     arguments = console.arguments
     verb, first, second = (arguments.positional(number) for number in range(3))
@@ -356,7 +345,7 @@ def member(console: RigConsole) -> int:
         raise ArgumentRefused("member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave")
     if verb == "rotate" and second is None:
         first, second = None, first
-    request = MemberRequest(
+    request = trusting.MemberRequest(
         verb,
         first,
         second,
@@ -366,28 +355,25 @@ def member(console: RigConsole) -> int:
         arguments.value("--since"),
         **_landing(arguments),
     )
-    found = change_members(console.make_rig(), request)
+    found = trusting.member(console.make_rig(), request)
     console.emit_lines(found)
     if found.landed:
         _say_posted(console, f"member {verb}", found.landed.path, found.landed.commit, pushed=found.landed.pushed)
-    return ExitCode.DONE
 
 
-def reconcile(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.reconcile import LedgerRequest
-    from bridgehead.rigs.operations.reconcile import reconcile as bring_in_line
+def reconcile(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import reconcile as reconciling
 
-    console.emit(bring_in_line(console.make_rig(), LedgerRequest(console.arguments.value("--thread"))))
-    return ExitCode.DONE
+    console.emit(
+        reconciling.reconcile(console.make_rig(), reconciling.LedgerRequest(console.arguments.value("--thread")))
+    )
 
 
-def replay(console: RigConsole) -> int:
-    from bridgehead.rigs.operations.reconcile import LedgerRequest
-    from bridgehead.rigs.operations.reconcile import replay as rebuild
+def replay(console: RigConsole) -> None:
+    from bridgehead.rigs.operations import reconcile as reconciling
 
-    request = LedgerRequest(console.arguments.value("--thread"), console.arguments.has("--all"))
-    console.emit(rebuild(console.make_rig(), request))
-    return ExitCode.DONE
+    request = reconciling.LedgerRequest(console.arguments.value("--thread"), console.arguments.has("--all"))
+    console.emit(reconciling.replay(console.make_rig(), request))
 
 
 def watch(console: RigConsole) -> int:
@@ -478,13 +464,6 @@ def _council_finder(rig: Rig, reference: str | None) -> Callable[[], CouncilMark
     from bridgehead.assembly.council.reviews import CouncilReviews
 
     return lambda: CouncilReviews(rig.repository.root).mark(reference)
-
-
-def _refuse_type_with(begin: bool, abort: bool, message_type: str | None) -> None:
-    if begin and abort:
-        raise ArgumentRefused("relay: --begin and --abort exclude each other")
-    if message_type is not None:
-        raise ArgumentRefused(f'unexpected argument "{message_type}"')
 
 
 def _say_posted(console: RigConsole, what: str, path: str, commit: str, *, pushed: bool) -> None:

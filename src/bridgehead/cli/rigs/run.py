@@ -64,7 +64,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         return made[-1]
 
     try:
-        code = int(getattr(handlers, name)(RigConsole(parsed, make_rig, say, os.environ)))
+        code = int(getattr(handlers, name)(RigConsole(parsed, make_rig, say, os.environ)) or ExitCode.DONE)
         for rig in made:  # all was written out by now
             rig.answered()
         return code

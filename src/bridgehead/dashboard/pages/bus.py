@@ -11,7 +11,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.bus.views import BusView, bus_view, message_content
+from bridgehead.assembly.bus.views import bus_view, message_content
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate
 from bridgehead.dashboard.page import Page, PageContext, Query
 from bridgehead.dashboard.plots import Plot, Series, lines
@@ -46,24 +46,18 @@ def show_bus(context: PageContext, request: Request) -> Response:
     view = bus_view(context.assembly, participant=asked.participant, topic=asked.topic)
     if view.status is None:
         return context.show(request, PAGE, "bus_quiet.html", view=view)
-    return _show_running(context, request, asked, view, view.status)
-
-
-def _show_running(
-    context: PageContext, request: Request, asked: BusQuery, view: BusView, status: BusStatus
-) -> Response:
     return context.show(
         request,
         PAGE,
         "bus.html",
         view=view,
-        bus=status,
-        connected=sum(one.state == "connected" for one in status.participants),
-        plots=rate_plots(status.rates),
+        bus=view.status,
+        connected=sum(one.state == "connected" for one in view.status.participants),
+        plots=rate_plots(view.status.rates),
         asked=asked,
-        names=sorted(one.id for one in status.participants),
-        heads=shown_heads(status, until=asked.until),
-        newest=status.tail[-1].number if status.tail else None,
+        names=sorted(one.id for one in view.status.participants),
+        heads=shown_heads(view.status, until=asked.until),
+        newest=view.status.tail[-1].number if view.status.tail else None,
         payload=_payload(context, asked.message) if asked.message is not None else None,
     )
 

@@ -65,11 +65,7 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
         *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
         *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
         *(_drawn_dot(dot) for dot in dots.values()),
-        *(
-            element("text", f"+{left.number}", x=left.x, y=left.y + 4, class_="agent")
-            for lane in lanes
-            for left in left_out(lane, rounds)
-        ),
+        *(part for lane in lanes for part in _left_out(lane, rounds)),
         *(_node(found, nodes[found.id]) for found in shown),
         *(_second_look(council, second, nodes) if second is not None else ()),
     ]
@@ -103,15 +99,6 @@ class Lane:
     def row(self, agent: str) -> float:
         place = self.agents.index(agent) if agent in self.agents else 0
         return self.y + HEAD + ROW * place + ROW / 2 - 3
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """How many findings of a cell are not drawn."""
-
-    x: float
-    y: float
-    number: int
 
 
 def lay_out(seats: Sequence[LiveSeat]) -> Iterator[Lane]:
@@ -163,11 +150,13 @@ def place_dots(lane: Lane, rounds: int) -> Iterator[Dot]:
             yield Dot(round(x + 14 + step * place, 1), lane.row(agent), output)
 
 
-def left_out(lane: Lane, rounds: int) -> Iterator[LeftOut]:
+def _left_out(lane: Lane, rounds: int) -> Iterator[str]:
+    """How many findings of a cell are not drawn."""
     for (agent, number), outputs in _cells(lane).items():
         if len(outputs) > MOST_DOTS:
             x, width = column(number, rounds)
-            yield LeftOut(round(x + 6 + width * 0.7, 1), lane.row(agent), len(outputs) - MOST_DOTS)
+            label, x = f"+{len(outputs) - MOST_DOTS}", round(x + 6 + width * 0.7, 1)
+            yield element("text", label, x=x, y=lane.row(agent) + 4, class_="agent")
 
 
 def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
@@ -214,6 +203,11 @@ def _challenge(challenge: LiveChallenge, dot: Dot, y: float, place: int, rounds:
     bend = round((x + dot.x) / 2, 1)
     path = f"M {x} {y} C {bend} {y}, {bend} {dot.y}, {dot.x + 6} {dot.y}"
     label = f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} ({challenge.outcome})"
+    return _doubt(label, path, x, y, outcome)
+
+
+def _doubt(label: str, path: str, x: float, y: float, outcome: str) -> str:
+    """A line from where something was doubted to the finding, and a square at its beginning."""
     return element(
         "g",
         element("title", label),
@@ -266,14 +260,9 @@ def _second_look(council: LiveCouncil, y: float, nodes: dict[str, float]) -> Ite
     for place, note in enumerate(one for one in council.notes if one.finding_id in nodes):
         x, start = COUNCIL_X - 160 + 9 * (place % 12), y + 18
         end = nodes[note.finding_id]
-        outcome = _OUTCOMES.get(note.outcome, "held")
         path = f"M {x} {start} C {x} {end + 30}, {COUNCIL_X - 60} {end}, {COUNCIL_X - 7} {end}"
-        yield element(
-            "g",
-            element("title", f"{note.finding_id}: {note.challenge} ({note.outcome})"),
-            element("path", d=path, class_=f"challenge {outcome}"),
-            element("rect", x=x - 3.5, y=start - 3.5, width=7, height=7, class_=f"doubt {outcome}"),
-        )
+        label = f"{note.finding_id}: {note.challenge} ({note.outcome})"
+        yield _doubt(label, path, x, start, _OUTCOMES.get(note.outcome, "held"))
 
 
 def _severity(severity: str | None) -> str:

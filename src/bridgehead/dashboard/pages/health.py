@@ -18,6 +18,7 @@ def show_health(context: PageContext, request: Request) -> Response:
         context.doctor_cache.check()
     latest = context.doctor_cache.latest
     found = latest.checkup.diagnoses if latest else ()
+    states = {one.state for one in found}
     return context.show(
         request,
         PAGE,
@@ -25,7 +26,7 @@ def show_health(context: PageContext, request: Request) -> Response:
         latest=latest,
         is_checking=context.doctor_cache.is_checking,
         groups=[(str(group), list(some)) for group, some in groupby(found, key=lambda one: one.group)],
-        worst=_worst(context),
+        worst=next((state for state in (State.BROKEN, State.LOOK) if state in states), State.FINE),
         marks=MARKS,
     )
 
@@ -33,12 +34,6 @@ def show_health(context: PageContext, request: Request) -> Response:
 def check_again(context: PageContext, request: Request, form: Form) -> Response:
     context.doctor_cache.check()
     return RedirectResponse(PAGE.path, 303)
-
-
-def _worst(context: PageContext) -> State:
-    latest = context.doctor_cache.latest
-    states = {one.state for one in latest.checkup.diagnoses} if latest else set()
-    return next((state for state in (State.BROKEN, State.LOOK) if state in states), State.FINE)
 
 
 PAGE: Final = Page(

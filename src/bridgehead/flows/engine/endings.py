@@ -33,16 +33,8 @@ def steps_made(run_pass: RunPass) -> dict[str, Any]:
     """The outermost steps recorded since the run was last taken up, with their times; of very many, the last."""
     containers = {record.path for record in run_pass.replay.made}
     made = [record for record in run_pass.replay.made if not containers & set(parents_of(record.path))]
-    steps = [
-        {
-            "path": record.path,
-            "kind": record.kind,
-            "status": record.status,
-            "started": record.started,
-            "ended": record.ended,
-        }
-        for record in made[-STEPS_SHOWN:]
-    ]
+    names = ("path", "kind", "status", "started", "ended")
+    steps = [{name: getattr(record, name) for name in names} for record in made[-STEPS_SHOWN:]]
     return {"steps": steps, "steps_made": len(run_pass.replay.made)}
 
 
@@ -86,7 +78,14 @@ def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
     if head.action is not Action.WAIT:
         opened.files.write(opened.files.request_path, head.call.current.document)
     _announce(opened, run_pass, calls, changed)
-    return _notice(opened, head.call.current, len(calls))
+    return Pause(
+        request_file=opened.files.request_path,
+        response_file=opened.files.response_path,
+        request_id=head.call.current.request_id,
+        agent_name=str(head.call.current.document["agent_name"]),
+        timeout_seconds=int(head.call.current.document["timeout_seconds"]),
+        outstanding=len(calls),
+    )
 
 
 def _announce(opened: OpenRun, run_pass: RunPass, calls: Sequence[Call], changed: Sequence[Call]) -> None:
@@ -102,17 +101,6 @@ def _announce(opened: OpenRun, run_pass: RunPass, calls: Sequence[Call], changed
         announcer.asked(OpenRequest(opened.run.id, opened.run.name, opened.run.root, dict(attempt.document), deadline))
     facts = pause_facts([call.current for call in calls], calls[0].path)
     opened.announce("flow.paused", key=calls[0].current.request_id, **facts, **steps_made(run_pass))
-
-
-def _notice(opened: OpenRun, attempt: Attempt, outstanding: int) -> Pause:
-    return Pause(
-        request_file=opened.files.request_path,
-        response_file=opened.files.response_path,
-        request_id=attempt.request_id,
-        agent_name=str(attempt.document["agent_name"]),
-        timeout_seconds=int(attempt.document["timeout_seconds"]),
-        outstanding=outstanding,
-    )
 
 
 def complete(opened: OpenRun, run_pass: RunPass, result: str) -> None:

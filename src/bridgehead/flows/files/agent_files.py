@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from bridgehead.flows.files import documents
 from bridgehead.flows.files.documents import Problem
 from bridgehead.flows.values.ids import new_request_id
 from bridgehead.flows.values.times import now_text
 from bridgehead.flows.words import CONTRACT_VERSION, DEFAULT_TIMEOUT_SECONDS, DocumentKind, Profile, RequestStatus
+
+_REQUEST_KEYS: Final = (
+    "request_id",
+    "version",
+    "phase",
+    "phase_name",
+    "agent_name",
+    "prompt",
+    "context",
+    "timeout_seconds",
+    "created_at",
+    "retry_count",
+)
 
 
 @dataclass
@@ -29,18 +42,7 @@ class AgentRequest:
 
     def to_dict(self) -> dict[str, Any]:
         """All ten keys, in the order of the file."""
-        return {
-            "request_id": self.request_id,
-            "version": self.version,
-            "phase": self.phase,
-            "phase_name": self.phase_name,
-            "agent_name": self.agent_name,
-            "prompt": self.prompt,
-            "context": self.context,
-            "timeout_seconds": self.timeout_seconds,
-            "created_at": self.created_at,
-            "retry_count": self.retry_count,
-        }
+        return {key: getattr(self, key) for key in _REQUEST_KEYS}
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: `to_dict` without None."""
@@ -49,18 +51,8 @@ class AgentRequest:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentRequest:
         """Read without validating; a missing required key other than `version` is a KeyError."""
-        return cls(
-            request_id=data["request_id"],
-            version=data.get("version", CONTRACT_VERSION),
-            phase=data["phase"],
-            phase_name=data["phase_name"],
-            agent_name=data["agent_name"],
-            prompt=data["prompt"],
-            context=data.get("context", {}),
-            timeout_seconds=data.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS),
-            created_at=data["created_at"],
-            retry_count=data.get("retry_count", 0),
-        )
+        optional = ("version", "context", "timeout_seconds", "retry_count")
+        return cls(**{key: data[key] for key in _REQUEST_KEYS if key in data or key not in optional})
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
@@ -83,19 +75,12 @@ class ResponseMetadata:
 
     def to_dict(self) -> dict[str, Any]:
         """The members that are set; an empty model and zero tokens count as not set."""
-        result: dict[str, Any] = {}
-        if self.model:
-            result["model"] = self.model
-        if self.tokens_used:
-            result["tokens_used"] = self.tokens_used
-        if self.confidence is not None:
-            result["confidence"] = self.confidence
-        return result
+        members = self.to_file_dict()
+        return {key: value for key, value in members.items() if value or key == "confidence"}
 
     def to_file_dict(self) -> dict[str, Any]:
         """The members that are not None, zero and empty included."""
-        members = {"model": self.model, "tokens_used": self.tokens_used, "confidence": self.confidence}
-        return {key: value for key, value in members.items() if value is not None}
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 @dataclass
@@ -114,62 +99,40 @@ class AgentResponse:
 
     def to_dict(self) -> dict[str, Any]:
         """The published form: empty texts are left out, `metadata` is there unless it is None."""
-        result = self._head()
-        if self.response:
-            result["response"] = self.response
-        if self.error_message:
-            result["error_message"] = self.error_message
-        if self.error_type:
-            result["error_type"] = self.error_type
-        if self.duration_seconds is not None:
-            result["duration_seconds"] = self.duration_seconds
-        if self.metadata:
-            result["metadata"] = self.metadata.to_dict()
-        return result
+        written = self.to_file_dict()
+        written = {key: value for key, value in written.items() if value or key not in ("response", "error_message")}
+        return {**written, "metadata": self.metadata.to_dict()} if self.metadata else written
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: like `to_dict`, but only what is None (or an empty error type) is left out."""
-        result = self._head()
-        if self.response is not None:
-            result["response"] = self.response
-        if self.error_message is not None:
-            result["error_message"] = self.error_message
-        if self.error_type:
-            result["error_type"] = self.error_type
-        if self.duration_seconds is not None:
-            result["duration_seconds"] = self.duration_seconds
-        if self.metadata:
-            result["metadata"] = self.metadata.to_file_dict()
-        return result
-
-    def _head(self) -> dict[str, Any]:
-        return {
+        members = {
             "request_id": self.request_id,
             "version": self.version,
             "status": self.status,
             "created_at": self.created_at,
         }
+        optional = {
+            "response": self.response,
+            "error_message": self.error_message,
+            "error_type": self.error_type or None,
+            "duration_seconds": self.duration_seconds,
+            "metadata": self.metadata.to_file_dict() if self.metadata else None,
+        }
+        return {**members, **{key: value for key, value in optional.items() if value is not None}}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentResponse:
         """Read without validating; of the metadata only the three known members survive."""
-        metadata = ResponseMetadata()
-        if "metadata" in data:
-            metadata = ResponseMetadata(
-                model=data["metadata"].get("model"),
-                tokens_used=data["metadata"].get("tokens_used"),
-                confidence=data["metadata"].get("confidence"),
-            )
+        metadata = data.get("metadata", {})
+        known = {name: metadata.get(name) for name in ("model", "tokens_used", "confidence")}
+        names = ("response", "error_message", "error_type", "duration_seconds")
         return cls(
             request_id=data["request_id"],
             version=data.get("version", CONTRACT_VERSION),
             status=data["status"],
-            response=data.get("response"),
-            error_message=data.get("error_message"),
-            error_type=data.get("error_type"),
             created_at=data["created_at"],
-            duration_seconds=data.get("duration_seconds"),
-            metadata=metadata,
+            metadata=ResponseMetadata(**known),
+            **{name: data.get(name) for name in names},
         )
 
     def is_success(self) -> bool:

@@ -34,6 +34,11 @@ class FlowRoot:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.private = path / PROJECT_DIRECTORY / "flows"
+        self.journal = self.private / "journal.db"
+        self.rejected = self.private / "rejected"
+        self.inbox = self.private / "inbox"
+        self.post_mortem = self.private / "post-mortem"
 
     @classmethod
     def open(cls, path: Path) -> FlowRoot:
@@ -51,26 +56,6 @@ class FlowRoot:
             log_warning(f"{canonical} is writable for its group: members can answer and change requests")
         refuse_tracked(canonical)
         return cls(canonical)
-
-    @property
-    def private(self) -> Path:
-        return self.path / PROJECT_DIRECTORY / "flows"
-
-    @property
-    def journal(self) -> Path:
-        return self.private / "journal.db"
-
-    @property
-    def rejected(self) -> Path:
-        return self.private / "rejected"
-
-    @property
-    def inbox(self) -> Path:
-        return self.private / "inbox"
-
-    @property
-    def post_mortem(self) -> Path:
-        return self.private / "post-mortem"
 
     @property
     def allowed_owners(self) -> frozenset[int]:

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
 from bridgehead.flows.template_create.agents import Recommendation
@@ -57,9 +56,7 @@ class Progress:
             _log.propagate = False
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._watched:
             _log.removeHandler(self._above)
             _log.propagate = True

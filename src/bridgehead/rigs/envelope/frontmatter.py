@@ -71,22 +71,7 @@ _CONTROL = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _NEEDS_QUOTES = r"""[ ,\[\]{}#&*!|>'"%@`]|[?-](?: |\Z)|.*(?:: | #|[ :]\Z)"""
 _KEPT_BY_LITERAL_BLOCK = r"(?s)[^ \n](?:.*[^ \n])?\n?"
 _ESCAPED = '[\x00-\x1f"\\\\\x85\u2028\u2029\ud800-\udfff]'
-_WRITTEN_ESCAPES = {
-    "\0": r"\0",
-    "\a": r"\a",
-    "\b": r"\b",
-    "\t": r"\t",
-    "\n": r"\n",
-    "\v": r"\v",
-    "\f": r"\f",
-    "\r": r"\r",
-    "\x1b": r"\e",
-    '"': r"\"",
-    "\\": r"\\",
-    "\x85": r"\N",
-    "\u2028": r"\L",
-    "\u2029": r"\P",
-}
+_WRITTEN_ESCAPES = {meant: f"\\{short}" for short, meant in _SHORT_ESCAPES.items() if short not in "\t /_"}
 
 
 class ParseFailure(NamedTuple):

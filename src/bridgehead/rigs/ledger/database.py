@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bridgehead.rigs.ledger.messages import Lifecycle, Message, acknowledged_by, moves_forward
 
@@ -47,6 +48,7 @@ CREATE TABLE IF NOT EXISTS bridge_counters (name TEXT PRIMARY KEY, value INTEGER
 CREATE TABLE IF NOT EXISTS bridge_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 BUSY_MILLISECONDS = 5000
+# In the order of Message, which keeps no id and, beside these, `in_reply_to`.
 _COLUMNS = (
     "thread, filename, message_type, from_rig, to_rig, status_class, status_text, tldr, envelope_date,"
     " commit_sha, parent_refs, body_hash"
@@ -103,20 +105,8 @@ class LedgerDatabase:
 
     def _insert(self, message: Message, state: Lifecycle) -> int:
         to_rig = message.to[0] if len(message.to) == 1 else json.dumps(list(message.to))
-        values = (
-            message.thread,
-            message.filename,
-            message.message_type,
-            message.from_rig,
-            to_rig,
-            message.status_class,
-            message.status_text,
-            message.tldr,
-            message.envelope_date,
-            message.commit_sha,
-            json.dumps(list(message.references)) if message.references else None,
-            message.body_hash,
-        )
+        references = json.dumps(list(message.references)) if message.references else None
+        values = (*message[:4], to_rig, *message[5:10], references, message.body_hash)
         cursor = self._connection.execute(
             f"INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state) VALUES ({'?, ' * len(values)}?)",
             (*values, state),
@@ -229,21 +219,7 @@ def prepare(database: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(f"its tables are of version {version}, this program knows {OUR_VERSION}")
 
 
-def _message(row: Sequence[object]) -> Message:
-    thread, filename, kind, sender, to_rig, status_class, status, tldr, date, commit, references, digest = row
-    to = json.loads(str(to_rig)) if str(to_rig).startswith("[") else [to_rig]
-    return Message(
-        thread=str(thread),
-        filename=str(filename),
-        message_type=str(kind),
-        from_rig=str(sender),
-        to=tuple(map(str, to)),
-        status_class=str(status_class),
-        status_text=str(status),
-        tldr=None if tldr is None else str(tldr),
-        envelope_date=str(date),
-        commit_sha=str(commit),
-        references=tuple(map(str, json.loads(str(references)))) if references else (),
-        in_reply_to="",
-        body_hash=str(digest),
-    )
+def _message(row: Sequence[Any]) -> Message:
+    to = json.loads(row[4]) if row[4].startswith("[") else [row[4]]
+    references = tuple(json.loads(row[10])) if row[10] else ()
+    return Message._make((*row[:4], tuple(to), *row[5:10], references, "", row[11], True))

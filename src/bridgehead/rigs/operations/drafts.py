@@ -10,7 +10,7 @@ from bridgehead.rigs.envelope.body_hash import body_hash, clean_body
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.fields import TLDR_SOFT_CAP, StatusClass
 from bridgehead.rigs.envelope.frontmatter import write_envelope
-from bridgehead.rigs.envelope.schema import SchemaFault, schema_faults
+from bridgehead.rigs.envelope.schema import REQUIRED, SchemaFault, schema_faults
 from bridgehead.rigs.envelope.text import headline, utf8
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.rig import Rig
@@ -41,15 +41,8 @@ class Draft(NamedTuple):
 
 def draft_scaffold(author: Author, thread_id: str, day: str) -> Draft:
     """Return what `new` writes: a request to fill in, which cannot be sent as it stands."""
-    fields: dict[str, Value] = {
-        "from": author.rig_id,
-        "to": RECIPIENT_PLACEHOLDER,
-        "date": day,
-        "status": f"▶ {thread_id} opened",
-        "type": "REQUEST",
-        "thread": thread_id,
-        "display_name": author.display_name or None,
-    }
+    head = _head(author, RECIPIENT_PLACEHOLDER, day, f"▶ {thread_id} opened", "REQUEST", thread_id)
+    fields = {**head, "display_name": author.display_name or None}
     return Draft(present(fields), clean_body(_scaffold_body(thread_id, author.rig_id)))
 
 
@@ -67,13 +60,9 @@ def draft_send(
     mark: CouncilMark | None = None,
 ) -> Draft:
     """Return what `send` writes; `status` as parse_status returned it, `mark` of the council that reviewed it."""
+    status = f"▶ {message_type} sent" if status is None else status
     fields: dict[str, Value] = {
-        "from": author.rig_id,
-        "to": _one_or_list(recipients),
-        "date": day,
-        "status": f"▶ {message_type} sent" if status is None else status,
-        "type": message_type,
-        "thread": thread_id,
+        **_head(author, _one_or_list(recipients), day, status, message_type, thread_id),
         "display_name": author.display_name or None,
         "tldr": tldr,
         "references": list(references) or None,
@@ -92,15 +81,9 @@ def draft_close(
 ) -> Draft:
     """Return what `close` writes: the note's first line goes into the status, all of it into the body."""
     summary = headline(note or "")
-    fields: dict[str, Value] = {
-        "from": author.rig_id,
-        "to": recipient,
-        "date": day,
-        "status": f"{_CLOSING_WORDS[outcome]} — {summary}" if summary else _CLOSING_WORDS[outcome],
-        "type": "RESOLUTION",
-        "thread": thread_id,
-        "display_name": author.display_name or None,
-    }
+    status = f"{_CLOSING_WORDS[outcome]} — {summary}" if summary else _CLOSING_WORDS[outcome]
+    head = _head(author, recipient, day, status, "RESOLUTION", thread_id)
+    fields = {**head, "display_name": author.display_name or None}
     remark = f"{note}\n\n" if summary else ""
     return _sealed(fields, f"# {thread_id} — RESOLUTION ({outcome})\n\n{remark}Standing by.\n")
 
@@ -120,17 +103,12 @@ def draft_relay(
     body: str | None = None,
 ) -> Draft:
     """Return what `relay` writes for `operator`, the git user name; `status` as tidy_status returned it."""
+    status = f"▶ Relayed {message_type}" if status is None else status
+    day = attestation.attested_at[:10]
     fields: dict[str, Value] = {
-        "from": author.rig_id,
-        "to": _one_or_list(recipients),
-        "date": attestation.attested_at[:10],
-        "status": f"▶ Relayed {message_type}" if status is None else status,
-        "type": message_type,
-        "thread": thread_id,
+        **_head(author, _one_or_list(recipients), day, status, message_type, thread_id),
         "in_reply_to": in_reply_to,
-        "attested_by": attestation.attested_by,
-        "attested_at": attestation.attested_at,
-        "nonce": attestation.nonce,
+        **attestation._asdict(),
         "display_name": operator,
         "tldr": tldr,
         "references": list(references) or None,
@@ -211,6 +189,11 @@ def _scaffold_body(thread_id: str, rig_id: str) -> str:
         "(any prior turns, paths, or assumptions)\n\n"
         "Standing by.\n"
     )
+
+
+def _head(author: Author, to: Value, day: str, status: str, message_type: str, thread_id: str) -> dict[str, Value]:
+    """The fields every envelope has, in writing order."""
+    return dict(zip(REQUIRED, (author.rig_id, to, day, status, message_type, thread_id), strict=True))
 
 
 def _one_or_list(recipients: Sequence[str]) -> Value:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from bridgehead.errors import StoreError, UserError
@@ -17,21 +19,11 @@ class LedgerRequest(NamedTuple):
     everything: bool = False
 
 
-class LedgerUnusable(StoreError):
-    """The control-plane file cannot be read or written."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"the control plane cannot be used: {reason}", hint="check the file that SWARM_DB names")
-
-
 def reconcile(rig: Rig, request: LedgerRequest) -> Reconciled:
     """Insert missing rows, push what never left, mark what is gone."""
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
-    with rig.repository.lock():
-        try:
-            return _ledger(rig).reconcile(thread_id)
-        except sqlite3.Error as error:
-            raise LedgerUnusable(str(error)) from error
+    with _ledger(rig) as ledger:
+        return ledger.reconcile(thread_id)
 
 
 def replay(rig: Rig, request: LedgerRequest) -> Replayed:
@@ -39,14 +31,18 @@ def replay(rig: Rig, request: LedgerRequest) -> Replayed:
     if (request.thread_id is None) == (not request.everything):
         raise UserError("replay: give --thread <id> or --all")
     thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
+    with _ledger(rig) as ledger:
+        return ledger.replay(thread_id)
+
+
+@contextmanager
+def _ledger(rig: Rig) -> Iterator[RigLedger]:
     with rig.repository.lock():
+        if not isinstance(rig.ledger, RigLedger):
+            raise NoControlPlane
         try:
-            return _ledger(rig).replay(thread_id)
+            yield rig.ledger
         except sqlite3.Error as error:
-            raise LedgerUnusable(str(error)) from error
-
-
-def _ledger(rig: Rig) -> RigLedger:
-    if not isinstance(rig.ledger, RigLedger):
-        raise NoControlPlane
-    return rig.ledger
+            raise StoreError(
+                f"the control plane cannot be used: {error}", hint="check the file that SWARM_DB names"
+            ) from error

@@ -1,4 +1,4 @@
-"""Post a signed turn for a human operator (rigs §10)."""
+"""Post a signed turn for a human operator; hold a thread still while one answers in it (rigs §10)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.envelope.fields import is_body_hash, parse_relay_type, tidy_status
+from bridgehead.rigs.envelope.fields import is_body_hash, parse_relay_type, parse_thread_id, tidy_status
 from bridgehead.rigs.envelope.names import RELAY_SUFFIX, RigId, parse_recipients, relay_filename
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.drafts import draft_relay, refuse_secrets, relay_subject, warn_of_long_tldr
+from bridgehead.rigs.operations.identities import Identities, in_force
 from bridgehead.rigs.operations.posting import Post, post, require_thread
-from bridgehead.rigs.repositories.records import Identity
+from bridgehead.rigs.repositories.records import FreezeNote, Identity, Raced, Wire
 from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen, read_freeze
 from bridgehead.rigs.threads.thread import Turn, latest, relay_recipient
 from bridgehead.rigs.trust.attestation import RANDOM_BITS, Attestation, make_nonce
-from bridgehead.rigs.views.results import Relayed
+from bridgehead.rigs.views.results import Frozen, Relayed, Thawed
 
 
 class RelayRequest(NamedTuple):
@@ -171,11 +173,82 @@ def _attest(rig: Rig, key: str, taken: Collection[str]) -> Attestation:
 
 def _thaw_own(rig: Rig, thread_id: str) -> None:
     """Remove this rig's own note, now that the turn it waited for has landed; somebody else's stays."""
-    from bridgehead.rigs.threads.freeze import read_freeze
-
     note = rig.repository.freezes().get(thread_id)
     standing = read_freeze(note.text) if note else None
     if standing is not None and standing.rig == rig.config.rig_id:
-        wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=False)
-        rig.repository.thaw(wire, thread_id)
+        rig.repository.thaw(_wire(rig), thread_id)
         rig.announce("rig.thawed", thread=thread_id)
+
+
+class FreezeRequest(NamedTuple):
+    thread_id: str | None
+    in_reply_to: str | None = None
+
+
+def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
+    """Plant the note on the remote; a remote that refuses it gets a freeze of this clone only."""
+    if not request.thread_id:
+        raise UserError("relay: --thread <id> is required")
+    own = require_relay_rig(rig)
+    parent = parse_parent(request.in_reply_to) if request.in_reply_to is not None else None
+    thread_id = require_thread(rig, parse_thread_id(request.thread_id))
+    since = rig.now_ms()
+    until = since + int(rig.config.freeze_minutes * 60_000)
+    asked = Freeze(own, iso_timestamp(since), iso_timestamp(until), parent, thread_id)
+    sign = rig.repository.signing_key_text() is not None
+    wanted = _allowed(rig, asked, thread_id)
+    with rig.repository.lock():
+        wire = _wire(rig)
+        note = _standing(rig, wire, thread_id, own, since)
+        outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=note, sign=sign)
+        if isinstance(outcome, Raced):
+            now_there = _standing(rig, wire, thread_id, own, since)
+            outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=now_there, sign=sign)
+        if isinstance(outcome, Raced):
+            raise UserError(f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}')
+    if outcome.only_here:
+        rig.tell("warning: the remote did not take the freeze; it holds in this clone only")
+    rig.announce("rig.frozen", thread=thread_id, outcome=wanted.expires)
+    return Frozen(thread_id, wanted.expires)
+
+
+def thaw(rig: Rig, request: FreezeRequest) -> Thawed:
+    """Remove the note, here and on the remote."""
+    if not request.thread_id:
+        raise UserError("relay: --thread <id> is required")
+    own = require_relay_rig(rig)
+    thread_id = require_thread(rig, parse_thread_id(request.thread_id))
+    with rig.repository.lock():
+        note = rig.repository.freezes().get(thread_id)
+        standing = in_force(rig, thread_id, note) if note else None
+        if standing is not None:
+            _allowed(rig, standing._replace(rig=own, thread=thread_id), thread_id)
+        if not rig.repository.thaw(_wire(rig), thread_id):
+            rig.tell(f'thread "{thread_id}" was not frozen')
+    rig.announce("rig.thawed", thread=thread_id)
+    return Thawed(thread_id)
+
+
+def _wire(rig: Rig) -> Wire | None:
+    return rig.repository.wire(rig.config.remote, rig.config.branch, pushing=False)
+
+
+def _standing(rig: Rig, wire: Wire | None, thread_id: str, own: str, now_ms: int) -> FreezeNote | None:
+    """The note that may be replaced: an expired one, an unreadable one, one that does not count, or our own."""
+    note = rig.repository.ask_freeze(wire, thread_id) if wire else rig.repository.freezes().get(thread_id)
+    standing = in_force(rig, thread_id, note) if note else None
+    if standing is not None and standing.holds(now_ms) and standing.rig != own:
+        raise ThreadFrozen(thread_id, standing)
+    return note
+
+
+def _allowed(rig: Rig, freeze: Freeze, thread_id: str) -> Freeze:
+    """The freeze as far as the membership lets this rig plant it, or take it away."""
+    who = Identities(rig)
+    allowed = freeze.as_allowed(thread_id, who.membership, who.own_names())
+    if allowed is None:
+        raise UserError(
+            f"relay: the membership does not let {freeze.rig} freeze or thaw threads of others; nothing was changed",
+            hint="rig-bridge member list shows who may; a human member adds it: member add <rig> --freeze-minutes <n>",
+        )
+    return allowed

@@ -33,7 +33,6 @@ from bridgehead.rigs.trust.membership import (
 )
 from bridgehead.rigs.trust.signers import (
     KeyInvalid,
-    Signer,
     parse_public_key,
     public_key_fingerprint,
     signers,
@@ -133,12 +132,11 @@ def _text(path: Path) -> str:
 def _shown(path: Path | None) -> Trusted:
     if path is None or not path.exists():
         return Trusted(None, ())
-    return Trusted(str(path), tuple(_described(signer) for signer in signers(_text(path))))
-
-
-def _described(signer: Signer) -> tuple[str, str, str]:
-    fingerprint = public_key_fingerprint(str(signer.key)) or "unreadable"
-    return signer.principals, signer.key.key_type, fingerprint
+    described = (
+        (signer.principals, signer.key.key_type, public_key_fingerprint(str(signer.key)) or "unreadable")
+        for signer in signers(_text(path))
+    )
+    return Trusted(str(path), tuple(described))
 
 
 class MemberRequest(NamedTuple):

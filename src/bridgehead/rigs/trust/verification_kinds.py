@@ -126,13 +126,7 @@ class VerificationReport(NamedTuple):
     items: tuple[PathFindings, ...]  # only those with findings
 
     def json_object(self) -> dict[str, object]:
-        return {
-            "checked": self.checked,
-            "ok": self.ok,
-            "warned": self.warned,
-            "failed": self.failed,
-            "items": [item.json_object() for item in self.items],
-        }
+        return {**self._asdict(), "items": [item.json_object() for item in self.items]}
 
 
 def report_on(envelopes: Iterable[PathFindings], settled: Collection[str] = frozenset()) -> VerificationReport:

@@ -65,20 +65,8 @@ class Sent(NamedTuple):
         )
 
     def json_object(self) -> dict[str, object]:
-        return stamped(
-            "send",
-            type=self.type,
-            thread_id=self.thread_id,
-            file_path=self.file_path,
-            commit_sha=self.commit_sha,
-            body_hash=self.body_hash,
-            status_class=str(self.status_class),
-            pushed=self.pushed,
-            to=list(self.to),
-            references=list(self.references),
-            concurrent_with=None if self.concurrent_with is None else list(self.concurrent_with),
-            row_id=self.row_id,
-        )
+        said = {**self._asdict(), "status_class": str(self.status_class)}
+        return stamped("send", **{name: list(v) if isinstance(v, list | tuple) else v for name, v in said.items()})
 
 
 class PushedTurns(NamedTuple):

@@ -122,61 +122,60 @@ class Sign(NamedTuple):
 
     name: str
     category: str
-    text: re.Pattern[str]
+    text: str
     description: str
 
-
-def _sign(name: str, category: str, text: str, description: str) -> Sign:
-    return Sign(name, category, re.compile(text, re.MULTILINE), description)
+    def shows_in(self, text: str) -> bool:
+        return re.search(self.text, text, re.MULTILINE) is not None
 
 
 _CLASS: Final = r"\b(?:class|interface|struct|trait|type)\s+\w*"
 SIGNS: Final = (
-    _sign("Repository", "design", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."),
-    _sign("Factory", "design", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
-    _sign("Service layer", "design", _CLASS + r"Service\b", "Use cases gathered in service classes."),
-    _sign("Command handler", "design", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."),
-    _sign("Middleware", "design", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
-    _sign("Builder", "design", _CLASS + r"Builder\b", "Complex objects put together step by step."),
-    _sign("Observer", "design", r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b", "Listeners are told."),
-    _sign(
+    Sign("Repository", "design", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."),
+    Sign("Factory", "design", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
+    Sign("Service layer", "design", _CLASS + r"Service\b", "Use cases gathered in service classes."),
+    Sign("Command handler", "design", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."),
+    Sign("Middleware", "design", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
+    Sign("Builder", "design", _CLASS + r"Builder\b", "Complex objects put together step by step."),
+    Sign("Observer", "design", r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b", "Listeners are told."),
+    Sign(
         "Interface and implementations",
         "design",
         r"\((?:\w+, )*(?:Protocol|ABC)\)|^\s*(?:export )?(?:public )?interface \w+|\btrait \w+",
         "Interchangeable parts behind one declared interface.",
     ),
-    _sign(
+    Sign(
         "Immutable value objects",
         "design",
         r"@dataclass\(.*frozen=True|\(NamedTuple\)|\brecord \w+|frozen=True\)|\breadonly \w+",
         "Data that is made once and never changed.",
     ),
-    _sign(
+    Sign(
         "Dependency injection",
         "di",
         r"@Injectable|@Inject\b|@Autowired|AddScoped|AddSingleton|AddTransient|\bDepends\(",
         "What a part needs is handed to it.",
     ),
-    _sign(
+    Sign(
         "Error hierarchy",
         "error_handling",
         r"class \w+\((?:\w+\.)?\w*(?:Error|Exception|Refused)\)|class \w+ extends \w*(?:Error|Exception)\b",
         "Errors of the product form a tree of their own.",
     ),
-    _sign(
+    Sign(
         "Result values",
         "error_handling",
         r"\bResult<|\bErrorOr<|\bEither<|\berr != nil\b",
         "Expected failures are returned, not thrown.",
     ),
-    _sign(
+    Sign(
         "Context manager",
         "design",
         r"@(?:async)?contextmanager|def __enter__|def __aenter__|\busing \(|\bdefer \w+",
         "Resources are released where their scope ends.",
     ),
-    _sign("Asynchronous I/O", "state", r"\basync (?:def|fn|function|Task)\b|\bawait \w", "I/O waits without blocking."),
-    _sign(
+    Sign("Asynchronous I/O", "state", r"\basync (?:def|fn|function|Task)\b|\bawait \w", "I/O waits without blocking."),
+    Sign(
         "Enumerated states", "state", r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+", "Closed vocabularies."
     ),
 )
@@ -192,11 +191,11 @@ def patterns_in(texts: Mapping[str, str]) -> list[Pattern]:
 
 def patterns_of(text: str) -> list[str]:
     """The patterns one file shows."""
-    return [sign.name for sign in SIGNS if sign.text.search(text)]
+    return [sign.name for sign in SIGNS if sign.shows_in(text)]
 
 
 def _showing(sign: Sign, texts: Mapping[str, str]) -> list[str]:
-    return sorted(path for path, text in texts.items() if sign.text.search(text))
+    return sorted(path for path, text in texts.items() if sign.shows_in(text))
 
 
 def _pattern(sign: Sign, shown: Sequence[str], of: int) -> Pattern:

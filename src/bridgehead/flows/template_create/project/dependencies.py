@@ -256,16 +256,13 @@ def _requirement(line: str) -> Dependency:
     return Dependency(found[1], found[2].strip()) if found else Dependency(line.strip())
 
 
-def _package_json(text: str) -> Iterator[Dependency]:
-    document = json.loads(text)
-    for key in ("dependencies", "devDependencies", "peerDependencies"):
-        yield from (Dependency(name, str(version)) for name, version in document.get(key, {}).items())
+def _json_tables(*keys: str) -> Callable[[str], Iterator[Dependency]]:
+    def read(text: str) -> Iterator[Dependency]:
+        document = json.loads(text)
+        for key in keys:
+            yield from (Dependency(name, str(version)) for name, version in document.get(key, {}).items())
 
-
-def _composer(text: str) -> Iterator[Dependency]:
-    document = json.loads(text)
-    for key in ("require", "require-dev"):
-        yield from (Dependency(name, str(version)) for name, version in document.get(key, {}).items())
+    return read
 
 
 def _cargo(text: str) -> Iterator[Dependency]:
@@ -276,31 +273,16 @@ def _cargo(text: str) -> Iterator[Dependency]:
             yield Dependency(name, str(version))
 
 
-def _go_mod(text: str) -> Iterator[Dependency]:
-    for name, version in re.findall(r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)", text, flags=re.MULTILINE):
-        yield Dependency(name, version)
-
-
-def _gemfile(text: str) -> Iterator[Dependency]:
-    pattern = r"""^\s*gem\s+["']([^"']+)["'](?:\s*,\s*["']([^"']+)["'])?"""
-    yield from (Dependency(name, version) for name, version in re.findall(pattern, text, flags=re.MULTILINE))
+def _matches(pattern: str) -> Callable[[str], Iterator[Dependency]]:
+    return lambda text: (
+        Dependency(name.strip(), version) for name, version in re.findall(pattern, text, flags=re.MULTILINE)
+    )
 
 
 def _package_references(text: str) -> Iterator[Dependency]:
     if 'Sdk="Microsoft.NET.Sdk.Web"' in text:
         yield Dependency("Microsoft.AspNetCore.App")
-    pattern = r'<PackageReference\s+Include="([^"]+)"(?:\s+Version="([^"]+)")?'
-    yield from (Dependency(name, version) for name, version in re.findall(pattern, text))
-
-
-def _maven(text: str) -> Iterator[Dependency]:
-    pattern = r"<artifactId>([^<]+)</artifactId>(?:\s*<version>([^<$]+)</version>)?"
-    yield from (Dependency(name.strip(), version) for name, version in re.findall(pattern, text))
-
-
-def _gradle(text: str) -> Iterator[Dependency]:
-    pattern = r"""["'][\w.-]+:([\w.-]+)(?::([\w.-]+))?["']"""
-    yield from (Dependency(name, version) for name, version in re.findall(pattern, text))
+    yield from _matches(r'<PackageReference\s+Include="([^"]+)"(?:\s+Version="([^"]+)")?')(text)
 
 
 def _number(version: str) -> str:
@@ -308,14 +290,15 @@ def _number(version: str) -> str:
     return found[0] if found else ""
 
 
+_gradle: Final = _matches(r"""["'][\w.-]+:([\w.-]+)(?::([\w.-]+))?["']""")
 _READERS: Final[Mapping[str, Callable[[str], Iterator[Dependency]]]] = {
     "pyproject.toml": _pyproject,
-    "package.json": _package_json,
-    "composer.json": _composer,
+    "package.json": _json_tables("dependencies", "devDependencies", "peerDependencies"),
+    "composer.json": _json_tables("require", "require-dev"),
     "Cargo.toml": _cargo,
-    "go.mod": _go_mod,
-    "Gemfile": _gemfile,
-    "pom.xml": _maven,
+    "go.mod": _matches(r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)"),
+    "Gemfile": _matches(r"""^\s*gem\s+["']([^"']+)["'](?:\s*,\s*["']([^"']+)["'])?"""),
+    "pom.xml": _matches(r"<artifactId>([^<]+)</artifactId>(?:\s*<version>([^<$]+)</version>)?"),
     "build.gradle": _gradle,
     "build.gradle.kts": _gradle,
 }

@@ -86,7 +86,7 @@ def is_generated(path: str, text: str) -> bool:
 def choose_samples(sizes: Mapping[str, int], count: int = SAMPLE_COUNT) -> list[str]:
     """The files that stand for the project: a quota per kind of file, spread over directories."""
     usable = sorted(path for path, size in sizes.items() if language_of(path) and size >= SMALLEST_BYTES)
-    main = _main_language(usable)
+    main = next(iter(languages_by_files(usable)), None)
     tests = [path for path in usable if is_test(path) and "test" in PurePosixPath(path).stem.lower()]
     sources = [path for path in usable if not is_test(path)]
     ranked = sorted(sources, key=lambda path: (_is_marginal(path), language_of(path) != main, path))
@@ -124,10 +124,6 @@ def _is_marginal(path: str) -> bool:
     """Files that only put a package together, and those beside the product, show little of how it is written."""
     found = PurePosixPath(path)
     return found.stem in _WIRING or found.name.startswith(".") or found.parts[0].lower() in _BESIDE
-
-
-def _main_language(paths: Sequence[str]) -> str | None:
-    return next(iter(languages_by_files(paths)), None)
 
 
 def _stratum(path: str) -> str:

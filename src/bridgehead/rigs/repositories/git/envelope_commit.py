@@ -158,15 +158,10 @@ def ask_for_commit(
     return ask("commit-tree", tree, *words, stdin=message.encode("utf-8", "surrogateescape"), variables=variables)
 
 
-def identity_variables(author: Identity, committer: Identity | None = None) -> dict[str, str]:
+def identity_variables(who: Identity) -> dict[str, str]:
     """Return the variables that make a commit be by somebody (rigs §10, L6)."""
-    by = committer or author
-    return {
-        "GIT_AUTHOR_NAME": author.name,
-        "GIT_AUTHOR_EMAIL": author.email,
-        "GIT_COMMITTER_NAME": by.name,
-        "GIT_COMMITTER_EMAIL": by.email,
-    }
+    names = {f"GIT_{role}_NAME": who.name for role in ("AUTHOR", "COMMITTER")}
+    return {**names, **{f"GIT_{role}_EMAIL": who.email for role in ("AUTHOR", "COMMITTER")}}
 
 
 def carries_signature(clone: Clone, commit: str) -> bool:

@@ -16,6 +16,7 @@ from bridgehead.rigs.repositories.records import FreezeNote, Raced, Wire
 _SHARED = "refs/bridge/frozen/"
 _HERE = "refs/bridge/frozen-here/"
 _MAX_NOTE_BYTES = 64 * 1024
+_FETCH = "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules --".split()
 FETCHED_FREEZES = f"+{_SHARED}*:{_SHARED}*"
 
 
@@ -100,17 +101,7 @@ def thaw(clone: Clone, wire: Wire | None, thread: str) -> bool:
 
 
 def _fetch_note(clone: Clone, wire: Wire, ref: str) -> None:
-    answer = clone.git.ask(
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-recurse-submodules",
-        "--",
-        wire.remote,
-        f"+{ref}:{ref}",
-        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
-    )
+    answer = clone.git.ask(*_FETCH, wire.remote, f"+{ref}:{ref}", timeout_seconds=NETWORK_TIMEOUT_SECONDS)
     if answer.code != 0:
         raise FetchFailed(wire.remote, answer.stderr)
 

@@ -15,6 +15,7 @@ _RACES = (
     "incorrect old value",
     "reference already exists",
 )
+_PUSH = "push --porcelain --no-verify --no-follow-tags --recurse-submodules=no".split()
 _MOST_LINES, _MOST_CHARACTERS = 4, 400  # of what the server says about a refusal
 _TAKEN = (" ", "*", "=", "+", "-")
 
@@ -39,19 +40,8 @@ def push_ref(clone: Clone, remote: str, source: str, ref: str, *, lease: str | N
     With `lease` the ref is moved only if it is there and at that id now, or not there if `lease` is empty.
     """
     leases = (f"--force-with-lease={ref}:{lease}",) if lease is not None else ()
-    answer = clone.git.ask(
-        "push",
-        "--porcelain",
-        "--no-verify",
-        "--no-follow-tags",
-        "--recurse-submodules=no",
-        *leases,
-        "--",
-        remote,
-        f"{source}:{ref}",
-        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
-    )
-    return PushReport(answer, ref)
+    named = (*leases, "--", remote, f"{source}:{ref}")
+    return PushReport(clone.git.ask(*_PUSH, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS), ref)
 
 
 def remote_ref(clone: Clone, remote: str, ref: str) -> str | None:

@@ -42,11 +42,7 @@ def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -
     if not commits:
         return {}
     answer = clone.git.ask(
-        "log",
-        "--no-walk=unsorted",
-        "--stdin",
-        "--no-color",
-        "--no-notes",
+        *"log --no-walk=unsorted --stdin --no-color --no-notes".split(),
         _FORMAT,
         stdin="".join(f"{commit}\n" for commit in commits).encode(),
         settings=(f"gpg.ssh.allowedSignersFile={allowed_signers or '/dev/null'}",),

@@ -15,35 +15,9 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import bus_settings, state_folder
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.gateway.status import (
-    BusStatus,
-    LinkStatus,
-    MessageContent,
-    MessageHead,
-    OutcomeCount,
-    ParticipantStatus,
-    Rate,
-    absent,
-)
+from bridgehead.bus.gateway.status import BusStatus, MessageContent, MessageHead, ParticipantStatus, absent
 from bridgehead.bus.gateway.status_site import ChatLink, RunningBridge, SpeakRequest, read_running, running_url
 from bridgehead.errors import ConfigError, NotFound
-
-__all__ = [
-    "BusStatus",
-    "BusView",
-    "LinkStatus",
-    "MessageContent",
-    "MessageHead",
-    "OutcomeCount",
-    "ParticipantStatus",
-    "Rate",
-    "bus_address",
-    "bus_view",
-    "message_content",
-    "new_chat_link",
-    "participant_source",
-    "speak",
-]
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 

@@ -7,8 +7,9 @@ import hashlib
 import hmac
 import socket
 import ssl
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -124,6 +125,19 @@ def _refused_with(error: Exception) -> int | None:
 
 def _cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+class Closing(ABC):
+    """Something that `async with` closes."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_how: object) -> None:
+        await self.close()
 
 
 class ClientConversation(Conversation):

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from bridgehead.bus.sockets.base import PING_S, SILENCE_S, Conversation, Heartbeat, Peer
 from bridgehead.bus.sockets.dial import DialRefused, Target, dial
-from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused, is_encrypted
+from bridgehead.bus.transports.base import Audience, HubListener, HubRefused, is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
@@ -96,7 +96,10 @@ class _HubConversation(Conversation):
         if not isinstance(read, Malformed):
             self._listener.received(read.message)
         elif is_encrypted(value):
-            self._end(EncryptedHub(self._url).message)
+            # Its members share a key; without websocket.secret_key, and with its port protected, it can be used.
+            self._end(
+                f"the hub at {self._url} carries encrypted payloads (websocket.secret_key), which are not supported"
+            )
         else:
             self._listener.ignored("malformed")
 

@@ -27,10 +27,10 @@ from bridgehead.bus.access.credentials import (
     token_hash,
 )
 from bridgehead.bus.access.enrolment import Enrolment, enrol
-from bridgehead.bus.access.join_file import BadJoinFile, JoinFile, JoinFileTaken, read_join_file, write_join_file
-from bridgehead.bus.access.state_folder import SECRET_BYTES, BadRecordsFile, FolderInUse, StateFolder
+from bridgehead.bus.access.join_file import BadJoinFile, JoinFile, read_join_file, write_join_file
+from bridgehead.bus.access.state_folder import SECRET_BYTES, BadRecordsFile, StateFolder
 from bridgehead.bus.wire.frames import from_base64, to_base64
-from bridgehead.errors import LockTimeout
+from bridgehead.errors import BridgeheadError, LockTimeout, UserError
 from bridgehead.host.clock import ManualClock
 from bridgehead.host.locks import FileLock
 
@@ -154,7 +154,7 @@ def _in_another_thread(work: Any) -> None:
 def test_one_bridge_serves_a_folder(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     held = folder.claim()
-    with pytest.raises(FolderInUse):
+    with pytest.raises(BridgeheadError, match="another bridge serves"):
         folder.claim()
     held.release()
     folder.claim().release()
@@ -166,10 +166,10 @@ def test_a_join_file_is_written_over_its_own_and_over_nothing_else(tmp_path: Pat
     write_join_file(path, JOIN)
     for other in (JoinFile(1, JOIN.url, "study", key=JOIN.key), None):
         if other is not None:
-            with pytest.raises(JoinFileTaken):
+            with pytest.raises(UserError, match="belongs to something else"):
                 write_join_file(path, other)
         path.write_text("my notes")
-        with pytest.raises(JoinFileTaken):
+        with pytest.raises(UserError, match="belongs to something else"):
             write_join_file(path, JOIN)
     assert path.read_text() == "my notes"
 

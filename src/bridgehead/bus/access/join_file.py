@@ -79,7 +79,9 @@ def write_join_file(path: Path, join: JoinFile) -> None:
         except BadJoinFile:
             owner = None
         if owner != join.participant:
-            raise JoinFileTaken(path)
+            raise UserError(
+                f"{path} exists and belongs to something else; nothing was added", hint="name another with --join"
+            )
     write_atomic(path, msgspec.json.format(msgspec.json.encode(join), indent=2) + b"\n", private=True)
 
 
@@ -108,13 +110,4 @@ class BadJoinFile(UserError):
         super().__init__(
             f"{path} is no usable join file: {problem}",
             hint="bridgehead bus participant add ID makes one on the machine of the bridge",
-        )
-
-
-class JoinFileTaken(UserError):
-    """Something else lies where the join file should go."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"{path} exists and belongs to something else; nothing was added", hint="name another with --join"
         )

@@ -140,7 +140,9 @@ class StateFolder:
         try:
             lock.acquire()
         except (LockTimeout, LockReentered) as error:
-            raise FolderInUse(self.path) from error
+            raise BridgeheadError(
+                f"another bridge serves from {self.path}", hint="stop it, or give this one a folder with --state DIR"
+            ) from error
         return lock
 
     def state(self) -> SqliteState:
@@ -157,7 +159,9 @@ def _refuse_shared_sessions(tables: dict[str, dict[str, Any]]) -> None:
     for name, table in tables.items():
         session = table.get("managed_session_id")
         if isinstance(session, str) and owners.setdefault(session, name) != name:
-            raise SharedSession(owners[session], name)
+            raise ConfigError(
+                f"{owners[session]} and {name} share a session", hint="give each a managed_session_id of its own"
+            )
 
 
 def _take_over(written: Any, table: dict[str, Any]) -> None:
@@ -177,22 +181,6 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     except OSError:
         return (0, 0, 0)
     return (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
-class FolderInUse(BridgeheadError):
-    """Another bridge runs with this state folder."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"another bridge serves from {path}", hint="stop it, or give this one a folder with --state DIR"
-        )
-
-
-class SharedSession(ConfigError):
-    """Two participants are given one managed session."""
-
-    def __init__(self, one: str, other: str) -> None:
-        super().__init__(f"{one} and {other} share a session", hint="give each a managed_session_id of its own")
 
 
 class BadRecordsFile(ConfigError):

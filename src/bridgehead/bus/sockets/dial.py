@@ -79,7 +79,10 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
     _keep_alive(transport)
     if target.pin.is_exact and not _is_pinned(transport, target.pin):
         transport.abort()
-        raise WrongCertificate(target.url)
+        raise BridgeheadError(
+            f"{_safe(target.url)} shows another key or certificate than the one it was enrolled with; nothing was sent",
+            hint="if the bridge was set up anew, enrol this participant again",
+        )
     return transport
 
 
@@ -237,16 +240,6 @@ class DialRefused(BridgeheadError):
             hint="check the join file; `bridgehead bus participant add` makes a new one",
         )
         self.status = status
-
-
-class WrongCertificate(BridgeheadError):
-    """The server showed another certificate than the join file names."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{_safe(url)} shows another key or certificate than the one it was enrolled with; nothing was sent",
-            hint="if the bridge was set up anew, enrol this participant again",
-        )
 
 
 class ConnectionEnded(BridgeheadError):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus.assistants import NoEndpoint, UnknownAssistant, agent_for, spoken_report, tool_servers
+from bridgehead.assembly.bus.assistants import UnknownAssistant, agent_for, spoken_report, tool_servers
 from bridgehead.bus.assistant.agents import ModelFailed
 from bridgehead.bus.assistant.assistant import SORRY
 from bridgehead.bus.interfaces import AgentQuestion
@@ -156,7 +156,7 @@ def aborted() -> dict[str, Any]:
 
 
 def test_the_hint_about_a_missing_endpoint_names_the_file_to_trust(assembly: Assembly) -> None:
-    with pytest.raises(NoEndpoint) as refused:
+    with pytest.raises(ConfigError) as refused:
         agent_for(assembly, "openai")
     assert refused.value.hint == "write one, then: bridgehead config trust .bridge-settings.json"
 

@@ -332,10 +332,15 @@ def test_sequences(case: dict[str, Any]) -> None:
 
 
 def said(effects: list[AssistantEffect]) -> dict[str, Any]:
-    asked = [effect for effect in effects if isinstance(effect, Ask)]
+    # What else an `Ask` says (who spoke, whether pieces are wanted) is ours and in no vector.
+    asked = [
+        {name: getattr(effect, name) for name in ("request", "session_id", "text", "lang")}
+        for effect in effects
+        if isinstance(effect, Ask)
+    ]
     return {
         "emit": [plain(effect.message) for effect in effects if isinstance(effect, Emit)],
-        "ask": [{key: value for key, value in plain(ask).items() if value is not None} for ask in asked],
+        "ask": [{key: value for key, value in ask.items() if value is not None} for ask in asked],
         "cancel": [effect.request for effect in effects if isinstance(effect, Cancel)],
     }
 

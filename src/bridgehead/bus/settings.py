@@ -166,11 +166,4 @@ def without_credentials(url: str) -> str:
 
 def check_bridge_url(url: str) -> None:
     if problem := url_problem(url):
-        raise NoBridgeUrl(url, problem)
-
-
-class NoBridgeUrl(UserError):
-    """A bridge cannot be reached there, or not safely."""
-
-    def __init__(self, url: str, problem: str) -> None:
-        super().__init__(f"{url!r} {problem}", hint="write wss://host:port/bridge/v1")
+        raise UserError(f"{url!r} {problem}", hint="write wss://host:port/bridge/v1")

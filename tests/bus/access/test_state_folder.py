@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.access.enrolled import REST_S, EnrolledParticipants, EnrolmentChange
-from bridgehead.bus.access.enrolment import Enrolment, enrol, listing, parse_duration, revoke, set_key, try_admission
+from bridgehead.bus.access.enrolment import (
+    Enrolment,
+    enrol,
+    listing,
+    parse_duration,
+    revoke,
+    set_key,
+    try_admission,
+    without_rights,
+)
 from bridgehead.bus.access.join_file import BadJoinFile, read_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -269,3 +278,9 @@ def test_nesting_is_measured_exactly(depth: int, deep: bool) -> None:
 )
 def test_lengths_of_time(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
+
+
+def test_whoever_is_revoked_loses_tools_and_the_answers_of_a_person_and_a_pairing_names_them() -> None:
+    table = {"assistant": {"tools": ["clock"]}, "person": "ada", "tts": False}
+    assert without_rights(table) == {"tts": False}
+    assert parse_record("den", table).rights().endswith(", tools: clock, late answers for ada")

@@ -17,6 +17,7 @@ from bridgehead.bus.client.participant import Incoming, Satellite
 from bridgehead.bus.gateway import later_answers, pending_answers
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import SPEAK
 from bridgehead.contract.record_words import PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bus.support.running import run, until
@@ -111,6 +112,24 @@ def test_it_goes_to_the_device_that_the_person_uses_then_and_to_nobody_elses(her
             assert (await spoken(study)).endswith("answer to slow question")
             for other in (kitchen, attic):  # what they hear next is the answer to what they ask next
                 assert (await other.ask("again")).speak[0]["utterance"] == "answer to again"
+
+    run(main())
+
+
+def test_an_answer_that_comes_in_the_middle_of_another_question_is_not_lost(here: Here) -> None:
+    async def main() -> None:
+        async with here.bus(assistant_timeout_s=300) as server, await server.satellite("kitchen") as kitchen:
+            heard: list[str] = []
+            kitchen.aside = lambda message: heard.append(str(message.data.get("utterance")))
+            asking = asyncio.ensure_future(kitchen.ask("slow question"))
+            await until(lambda: len(here.agent.asked) == 1)
+            context = {"source": "bridgehead", "destination": "kitchen", "utterance_id": "of an hour ago"}
+            assert server.hub is not None
+            for more in ({"late": True}, {}):  # without the mark it is one of those that were asked twice
+                server.hub.publish(Message(SPEAK, {"utterance": "at last"}, {**context, **more}))
+            await until(lambda: heard == ["at last"])
+            here.agent.ready.set()
+            assert (await asking).text == "answer to slow question" and heard == ["at last"]
 
     run(main())
 

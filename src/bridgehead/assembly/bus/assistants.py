@@ -13,7 +13,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,7 +87,10 @@ def _chat_completions(assembly: Assembly, timeout_s: float) -> Agent:
     entry = seats.runtimes.get("openai")
     base_url = entry.options.get("base_url") if entry is not None else None
     if entry is None or not isinstance(base_url, str):
-        raise NoEndpoint(assembly.places.project / SEATS_FILE)
+        raise ConfigError(
+            f"{assembly.places.project / SEATS_FILE} names no base_url for openai that may be used",
+            hint=f"write one, then: bridgehead config trust {SEATS_FILE}",
+        )
     variable = entry.options.get("api_key_env")
     key = assembly.environ.get(variable) if isinstance(variable, str) else None
     return ChatCompletionsAgent(base_url, model=entry.models[0], key=key, timeout_s=timeout_s)
@@ -257,14 +259,4 @@ class UnknownAssistant(ConfigError):
             f"the assistant cannot be {name!r}: {problem}",
             hint="use openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
             "or scripted (an echo)",
-        )
-
-
-class NoEndpoint(ConfigError):
-    """No chat endpoint is configured, or its file is not trusted."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"{path} names no base_url for openai that may be used",
-            hint=f"write one, then: bridgehead config trust {path.name}",
         )

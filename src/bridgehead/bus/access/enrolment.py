@@ -27,7 +27,7 @@ _log: Final = logging.getLogger("bridgehead.bus")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _LONGEST_S: Final = 100 * 365 * _UNITS["d"]
-_RIGHTS: Final = frozenset({"grants", "publish", "managed_session_id"})
+_RIGHTS: Final = frozenset({"grants", "publish", "managed_session_id", "assistant", "person"})
 
 
 class Enrolment(msgspec.Struct, frozen=True):

@@ -8,15 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from bridgehead.bus.actions import (
-    ForgetHubId,
-    ForgetSkill,
-    ForgetSource,
-    RememberHubId,
-    RememberSkill,
-    RememberSource,
-    StateChange,
-)
+from bridgehead.bus import actions
+from bridgehead.bus.actions import StateChange
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.errors import StoreError
 
@@ -139,17 +132,17 @@ class SqliteState(MemoryState):
 
 def _statement(change: StateChange) -> tuple[str, tuple[str, ...]]:
     match change:
-        case RememberSource(participant, source):
+        case actions.RememberSource(participant, source):
             return "INSERT OR REPLACE INTO sources VALUES (?, ?)", (participant, source)
-        case ForgetSource(participant):
+        case actions.ForgetSource(participant):
             return "DELETE FROM sources WHERE participant = ?", (participant,)
-        case RememberHubId(participant, hub_id, local):
+        case actions.RememberHubId(participant, hub_id, local):
             return "INSERT OR REPLACE INTO hub_ids VALUES (?, ?, ?)", (participant, hub_id, local)
-        case ForgetHubId(participant, hub_id):
+        case actions.ForgetHubId(participant, hub_id):
             return "DELETE FROM hub_ids WHERE participant = ? AND hub_id = ?", (participant, hub_id)
-        case RememberSkill(participant, hub_id, skill):
+        case actions.RememberSkill(participant, hub_id, skill):
             return "INSERT OR IGNORE INTO skills VALUES (?, ?, ?)", (participant, hub_id, skill)
-        case ForgetSkill(participant, hub_id, skill):
+        case actions.ForgetSkill(participant, hub_id, skill):
             return (
                 "DELETE FROM skills WHERE participant = ? AND hub_id = ? AND skill_id = ?",
                 (participant, hub_id, skill),

@@ -6,11 +6,10 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 from bridgehead.bus.client.participant import Spoken, waits
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, Unreachable, dial
+from bridgehead.bus.sockets.dial import ClientConversation, Closing, ConnectionEnded, Target, Unreachable, dial
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import Session, context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, PROBE, SPEAK, UNDELIVERED
@@ -18,7 +17,7 @@ from bridgehead.bus.wire.topics import HANDLE, HANDLED, PROBE, SPEAK, UNDELIVERE
 PROBES = 4
 
 
-class HubClient:
+class HubClient(Closing):
     """One connection to a hub."""
 
     def __init__(self, target: Target) -> None:
@@ -110,11 +109,3 @@ class HubClient:
 
     async def close(self) -> None:
         await self._conversation.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

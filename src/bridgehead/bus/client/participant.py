@@ -16,7 +16,6 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -24,7 +23,7 @@ import msgspec
 from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge, certificate_binding
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.actions import CloseCode
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, Closing, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Accepted, Message, decode_json, encode, read_value
@@ -80,7 +79,7 @@ class Spoken(msgspec.Struct, frozen=True):
         return "\n".join(str(said.get("utterance", "")) for said in self.speak)
 
 
-class Satellite:
+class Satellite(Closing):
     """One participant, connected to a bridge."""
 
     def __init__(self, dial_again: Dial, conversation: ClientConversation, join: JoinFile, source: str) -> None:
@@ -198,7 +197,7 @@ class Satellite:
                         said.append(event.message.data)
                     elif event.message.type == HANDLED and is_ours:
                         return Spoken(tuple(said), handled=True)
-                    elif event.message.type not in (SPEAK, HANDLED):
+                    elif event.message.type not in (SPEAK, HANDLED) or event.message.context.get("late") is True:
                         self.aside(event.message)
         except TimeoutError:
             return Spoken(tuple(said), handled=False)
@@ -245,14 +244,6 @@ class Satellite:
         if goodbye and self._conversation.ended is None and self._conversation.is_writable:
             await self._conversation.send(frames.bye("leaving"))
         await self._conversation.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def waits() -> Iterator[float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from time import monotonic
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -17,7 +16,7 @@ from bridgehead.bus.interfaces import ItemAnswer
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import UNSUPPORTED, Conversation, Heartbeat, Peer
+from bridgehead.bus.sockets.base import UNSUPPORTED, Heartbeat, Peer, WatchedConversation
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Malformed, Message, encode
@@ -62,12 +61,10 @@ class ConnectionGateway(Protocol):
     def authentication_failed(self, address: str) -> None: ...
 
 
-class RawConnection(Conversation):
+class RawConnection(WatchedConversation):
     """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
 
     listens = True
-    last_received = 0.0
-    last_pinged = 0.0
 
     def __init__(self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object) -> None:
         self._gateway = gateway
@@ -76,7 +73,6 @@ class RawConnection(Conversation):
         self._participant = ""
         self._joined = False
         self._entering: asyncio.Task[BridgeheadError | None] | None = None
-        self._peer: Peer
 
     # -- Conversation ---------------------------------------------------------------------------------------------
 
@@ -90,12 +86,6 @@ class RawConnection(Conversation):
             self._peer.close(UNSUPPORTED, "text frames only")
         elif self._joined:
             self._gateway.relay.take(self._participant, payload)
-
-    def caught_up(self) -> None:
-        self.last_received = monotonic()
-
-    def ponged(self) -> None:
-        self.last_received = monotonic()
 
     def paused(self) -> None:
         if self._joined:
@@ -124,14 +114,6 @@ class RawConnection(Conversation):
     def close(self, code: CloseCode) -> None:
         self._joined = False
         self._peer.close(code, code.reason)
-
-    # -- Pingable -------------------------------------------------------------------------------------------------
-
-    def ping(self) -> None:
-        self._peer.ping()
-
-    def cut_off(self) -> None:
-        self._peer.abort()
 
     # -- inside ---------------------------------------------------------------------------------------------------
 

@@ -16,14 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.actions import CloseCode, Delivery
+from bridgehead.bus.client.participant import waits
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLED, SPEAK, STOP
 
 _log: Final = logging.getLogger("bridgehead.bus")
-FIRST_WAIT_S: Final = 1.0
-LONGEST_WAIT_S: Final = 60.0
 STOP_WORDS: Final = frozenset({"stop", "!stop"})
 REFUSED: Final = {
     "rate_limited": "That was too fast; wait a moment.",
@@ -81,15 +80,11 @@ class Door(ABC):
         self._relay.leave(self._record.id, self)
 
     async def _keep_running(self) -> None:
-        wait_s = FIRST_WAIT_S
-        while True:
-            begun = asyncio.get_running_loop().time()
+        for wait_s in waits():
             try:
                 await self.run()
             except Exception as error:  # a network is a guest; the bus goes on without it
                 _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
-            lasted = asyncio.get_running_loop().time() - begun
-            wait_s = FIRST_WAIT_S if lasted > LONGEST_WAIT_S else min(wait_s * 2, LONGEST_WAIT_S)
             await asyncio.sleep(wait_s)
 
     # -- ParticipantConnection ------------------------------------------------------------------------------------

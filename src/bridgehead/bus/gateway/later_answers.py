@@ -163,7 +163,8 @@ class LaterAnswers:
         ]
         last = self._last.get(question.person) or Message(HANDLE, {}, question.context)
         if any(participant.source == last.context.get("source") for participant in here):
-            return self._relay.publish(last.reply(SPEAK, question.spoken))
+            said = last.reply(SPEAK, question.spoken)
+            return self._relay.publish(Message(SPEAK, said.data, {**said.context, "late": True}))
         if not here:
             return False
         context = {"source": self._relay.bridge.settings.bridge_id, "destination": here[0].source}

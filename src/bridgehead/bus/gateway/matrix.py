@@ -18,7 +18,8 @@ import aiohttp
 import msgspec
 import nio
 
-from bridgehead.bus.gateway.door import FIRST_WAIT_S, LONGEST_WAIT_S, Door
+from bridgehead.bus.client.participant import waits
+from bridgehead.bus.gateway.door import Door
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.errors import BridgeheadError
@@ -188,8 +189,7 @@ class MatrixDoor(Door):
         self._sending[room_id] = asyncio.get_running_loop().create_task(_after(self._sending.get(room_id), work))
 
     async def _post(self, room_id: str, content: dict[str, Any], transaction: str, answers: str | None = None) -> None:
-        wait_s = FIRST_WAIT_S
-        while True:
+        for wait_s in waits():
             try:
                 sent = await self._client.room_send(
                     room_id, "m.room.message", content, tx_id=transaction, ignore_unverified_devices=True
@@ -197,7 +197,6 @@ class MatrixDoor(Door):
                 break
             except (aiohttp.ClientError, TimeoutError):  # the server is away; it knows what it has got before
                 await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
         _checked(sent)
         if answers is not None:
             self._state.answered.setdefault(answers, sent.event_id)

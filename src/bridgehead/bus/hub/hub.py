@@ -13,12 +13,11 @@ import logging
 import socket
 from collections import Counter, deque
 from collections.abc import Callable
-from time import monotonic
 from typing import ClassVar, Final
 
 import msgspec
 
-from bridgehead.bus.sockets.base import Answer, Conversation, Heartbeat, Peer, Request, Upgrade, text_frame
+from bridgehead.bus.sockets.base import Answer, Heartbeat, Peer, Request, Upgrade, WatchedConversation, text_frame
 from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
 from bridgehead.bus.transports.base import Audience, HubListener
 from bridgehead.bus.wire.message import (
@@ -214,18 +213,14 @@ class Hub:
             await asyncio.sleep(0.01)
 
 
-class HubMember(Conversation):
+class HubMember(WatchedConversation):
     """One WebSocket on the hub."""
-
-    last_received = 0.0
-    last_pinged = 0.0
 
     def __init__(self, hub: Hub, address: str, wants_echo: bool) -> None:
         self._hub = hub
         self.address = address
         self._wants_echo = wants_echo
         self._topics: TopicPatterns | None = None
-        self._peer: Peer
         self._keeps_up = True
         self.wants_everything = wants_echo
 
@@ -258,9 +253,6 @@ class HubMember(Conversation):
     def dismiss(self) -> None:
         self._peer.close(GOING_AWAY, "going away")
 
-    def ping(self) -> None:
-        self._peer.ping()
-
     def cut_off(self) -> None:
         self._hub.left(self)
         self._peer.abort()
@@ -277,11 +269,8 @@ class HubMember(Conversation):
         self._hub.take(payload, self)
 
     def caught_up(self) -> None:
-        self.last_received = monotonic()
+        super().caught_up()
         self._hub.flush()
-
-    def ponged(self) -> None:
-        self.last_received = monotonic()
 
     def paused(self) -> None:
         self._keeps_up = False

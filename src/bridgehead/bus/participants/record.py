@@ -120,36 +120,25 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
 
     def effective(self) -> dict[str, Any]:
         """The record as it is in force, for people and programs to read."""
-        return {
-            "id": self.id,
-            "role": str(self.role),
-            "mode": self.mode,
-            "claimed_id": self.claimed_id,
-            "names": self.names,
+        limits = msgspec.structs.asdict(self.limits)
+        shown = {
+            **msgspec.structs.asdict(self),
             "grants": sorted(self.grants),
             "publish": self.publishable,
             "deliver": self.deliver.listed(),
             "policy": self.policy.to_table(),
-            "site_determination": self.site_determination,
-            "lang": self.lang,
-            "managed_session_id": self.managed_session_id,
-            "tts": self.tts,
-            "limits": {
-                "max_frame_bytes": self.max_frame_bytes,
-                "max_depth": self.limits.max_depth,
-                "messages_per_second": self.limits.messages_per_second,
-                "burst": self.limits.burst,
-                "bytes_per_second": self.bytes_per_second,
-                "open_questions": self.limits.open_questions,
-            },
-            "assistant": msgspec.to_builtins(self.assistant),
-            "person": self.person,
+            "limits": {**limits, "max_frame_bytes": self.max_frame_bytes, "bytes_per_second": self.bytes_per_second},
         }
+        del shown["ephemeral"]
+        built: dict[str, Any] = msgspec.to_builtins(shown)
+        return built
 
     def rights(self) -> str:
         """What it may do, for a person who is asked to let it in."""
         granted = ", ".join(sorted(self.grants)) or "none"
-        return f"role {self.role}, grants: {granted}, may publish: {', '.join(self.publishable)}"
+        more = f", tools: {', '.join(self.assistant.tools)}" if self.assistant.tools else ""
+        more += f", late answers for {self.person}" if self.person else ""
+        return f"role {self.role}, grants: {granted}, may publish: {', '.join(self.publishable)}{more}"
 
     @property
     def max_frame_bytes(self) -> int:
@@ -198,24 +187,16 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
     check_participant_id(participant_id)
     try:
         read = msgspec.convert(table, _Table)
-        return ParticipantRecord(
-            participant_id,
-            read.role,
-            read.mode,
-            read.claimed_id,
-            read.names,
-            _grants(read.role, read.grants),
-            None if read.publish is None else TopicPatterns.parse(read.publish),
-            TopicPatterns.parse(read.deliver),
-            SessionPolicy.parse(read.policy),
-            read.site_determination,
-            read.lang,
-            _managed_session(read.managed_session_id),
-            read.tts,
-            _checked(read.limits),
-            _remembering(read.assistant),
-            read.person,
-        )
+        parsed = {
+            "grants": _grants(read.role, read.grants),
+            "publish": None if read.publish is None else TopicPatterns.parse(read.publish),
+            "deliver": TopicPatterns.parse(read.deliver),
+            "policy": SessionPolicy.parse(read.policy),
+            "managed_session_id": _managed_session(read.managed_session_id),
+            "limits": _checked(read.limits),
+            "assistant": _remembering(read.assistant),
+        }
+        return ParticipantRecord(participant_id, **{**msgspec.structs.asdict(read), **parsed})
     except (msgspec.ValidationError, ConfigError) as error:
         raise ConfigError(
             f"participant {participant_id!r}: {error!s}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"

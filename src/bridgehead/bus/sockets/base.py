@@ -231,15 +231,24 @@ def text_frame(payload: bytes) -> bytes:
     return b"\x81\x7f" + size.to_bytes(8, "big") + payload
 
 
-class Pingable(Protocol):
-    """A connection whose silence matters."""
+class WatchedConversation(Conversation):
+    """A conversation whose silence matters."""
 
-    last_received: float
-    last_pinged: float
+    last_received = 0.0
+    last_pinged = 0.0
+    _peer: Peer
 
-    def ping(self) -> None: ...
+    def caught_up(self) -> None:
+        self.last_received = monotonic()
 
-    def cut_off(self) -> None: ...
+    def ponged(self) -> None:
+        self.last_received = monotonic()
+
+    def ping(self) -> None:
+        self._peer.ping()
+
+    def cut_off(self) -> None:
+        self._peer.abort()
 
 
 class Heartbeat:
@@ -248,7 +257,7 @@ class Heartbeat:
     def __init__(self, *, ping_s: float = PING_S, silence_s: float = SILENCE_S) -> None:
         self._ping_s = ping_s
         self._silence_s = silence_s
-        self._watched: dict[Pingable, None] = {}
+        self._watched: dict[WatchedConversation, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -259,13 +268,13 @@ class Heartbeat:
         """The time connections note when something arrives."""
         return monotonic()
 
-    def watch(self, connection: Pingable) -> None:
+    def watch(self, connection: WatchedConversation) -> None:
         connection.last_received = connection.last_pinged = self.now()
         self._watched[connection] = None
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._beat())
 
-    def forget(self, connection: Pingable) -> None:
+    def forget(self, connection: WatchedConversation) -> None:
         self._watched.pop(connection, None)
 
     def stop(self) -> None:

@@ -7,8 +7,9 @@ import hashlib
 import hmac
 import socket
 import ssl
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -78,7 +79,10 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
     _keep_alive(transport)
     if target.pin.is_exact and not _is_pinned(transport, target.pin):
         transport.abort()
-        raise WrongCertificate(target.url)
+        raise BridgeheadError(
+            f"{_safe(target.url)} shows another key or certificate than the one it was enrolled with; nothing was sent",
+            hint="if the bridge was set up anew, enrol this participant again",
+        )
     return transport
 
 
@@ -124,6 +128,19 @@ def _refused_with(error: Exception) -> int | None:
 
 def _cause(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+class Closing(ABC):
+    """Something that `async with` closes."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_how: object) -> None:
+        await self.close()
 
 
 class ClientConversation(Conversation):
@@ -223,16 +240,6 @@ class DialRefused(BridgeheadError):
             hint="check the join file; `bridgehead bus participant add` makes a new one",
         )
         self.status = status
-
-
-class WrongCertificate(BridgeheadError):
-    """The server showed another certificate than the join file names."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{_safe(url)} shows another key or certificate than the one it was enrolled with; nothing was sent",
-            hint="if the bridge was set up anew, enrol this participant again",
-        )
 
 
 class ConnectionEnded(BridgeheadError):

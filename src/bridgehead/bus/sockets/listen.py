@@ -9,6 +9,7 @@ import logging
 import ssl
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -40,25 +41,6 @@ SECURITY_HEADERS: Final = (
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-_PHRASES: Final = {
-    200: "OK",
-    204: "No Content",
-    302: "Found",
-    303: "See Other",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    426: "Upgrade Required",
-    429: "Too Many Requests",
-    431: "Request Header Fields Too Large",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-    504: "Gateway Timeout",
-}
 
 
 class Listener:
@@ -295,7 +277,7 @@ def _response(answer: Answer) -> bytes:
         *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
         *answer.headers,
     ]
-    lines = [f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, 'Answer')}"]
+    lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body
 

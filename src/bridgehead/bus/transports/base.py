@@ -66,13 +66,3 @@ class HubRefused(BridgeheadError):
 
     def __init__(self, url: str, cause: str) -> None:
         super().__init__(f"the hub at {url} refused us: {cause}", hint="check the token of this hub")
-
-
-class EncryptedHub(BridgeheadError):
-    """The hub's members encrypt their messages with a shared key."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"the hub at {url} carries encrypted payloads (websocket.secret_key), which are not supported",
-            hint="remove websocket.secret_key from the hub's configuration and protect its port instead",
-        )

@@ -148,7 +148,9 @@ def _shown_credentials(path: Path) -> dict[str, Any]:
         seed = base64.b32decode(found[1] + "=" * (-len(found[1]) % 8))
         key = Ed25519PrivateKey.from_private_bytes(seed[2:34])
     except (OSError, ValueError, IndexError) as error:
-        raise BadNatsCredentials(path, str(error)) from error
+        raise ConfigError(
+            f"{path} is no credentials file: {error!s}", hint="it holds a user JWT and a seed, as nsc writes it"
+        ) from error
     return {
         "user_jwt_cb": lambda: found[0].encode(),
         "signature_cb": lambda nonce: base64.b64encode(key.sign(nonce.encode())),
@@ -315,15 +317,6 @@ def untoken(text: str) -> str:
         return base64.b32decode(padded).decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise ValueError(f"not a token: {text!r}") from error
-
-
-class BadNatsCredentials(ConfigError):
-    """The credentials file cannot be used."""
-
-    def __init__(self, path: Path, cause: str) -> None:
-        super().__init__(
-            f"{path} is no credentials file: {cause}", hint="it holds a user JWT and a seed, as nsc writes it"
-        )
 
 
 class NatsUnreachable(BridgeheadError):

@@ -17,15 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from bridgehead.bus.actions import (
-    ForgetHubId,
-    ForgetSkill,
-    ForgetSource,
-    RememberHubId,
-    RememberSkill,
-    RememberSource,
-    StateChange,
-)
+from bridgehead.bus import actions
+from bridgehead.bus.actions import StateChange
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.transports.nats_client import (
     NatsAccess,
@@ -292,19 +285,19 @@ class NatsRegistry:
 
     async def _write_one(self, change: StateChange) -> None:
         match change:
-            case RememberSource(participant, source):
+            case actions.RememberSource(participant, source):
                 await self._buckets["sources"].put(token(participant), source.encode())
-            case ForgetSource(participant):
+            case actions.ForgetSource(participant):
                 if await self.owners.give_up(participant):
                     await self._buckets["sources"].delete(token(participant))
-            case RememberHubId(participant, hub_id, local):
+            case actions.RememberHubId(participant, hub_id, local):
                 value = msgspec.json.encode(RegisteredSession(participant, local))
                 await self._buckets["sessions"].put(token(hub_id), value)
-            case ForgetHubId(_, hub_id):
+            case actions.ForgetHubId(_, hub_id):
                 await self._buckets["sessions"].delete(token(hub_id))
-            case RememberSkill(participant, hub_id, skill):
+            case actions.RememberSkill(participant, hub_id, skill):
                 await self._buckets["skills"].put(_skill_key(participant, hub_id, skill), b"1")
-            case ForgetSkill(participant, hub_id, skill):
+            case actions.ForgetSkill(participant, hub_id, skill):
                 await self._buckets["skills"].delete(_skill_key(participant, hub_id, skill))
 
     def present(self, participant_id: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from bridgehead.bus.sockets.base import PING_S, SILENCE_S, Conversation, Heartbeat, Peer
+from bridgehead.bus.sockets.base import PING_S, SILENCE_S, Heartbeat, Peer, WatchedConversation
 from bridgehead.bus.sockets.dial import DialRefused, Target, dial
-from bridgehead.bus.transports.base import Audience, EncryptedHub, HubListener, HubRefused, is_encrypted
+from bridgehead.bus.transports.base import Audience, HubListener, HubRefused, is_encrypted
 from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
@@ -48,21 +48,18 @@ class WebSocketTransport:
         self._heartbeat.stop()
 
 
-class _HubConversation(Conversation):
+class _HubConversation(WatchedConversation):
     """The hub's side of the connection. A hub that answers no ping any more is as good as gone."""
-
-    last_received = 0.0
-    last_pinged = 0.0
 
     def __init__(self, url: str, listener: HubListener, heartbeat: Heartbeat) -> None:
         self._url = url
         self._listener: HubListener | None = listener
         self._heartbeat = heartbeat
-        self._peer: Peer | None = None
+        self._is_open = False
         self._keeps_up = True
 
     def send(self, message: Message) -> bool:
-        if self._peer is None:
+        if not self._is_open:
             return False
         if not self._keeps_up and self._peer.unsent > MAX_UNSENT_BYTES:
             # A hub that does not read is as good as gone; dialling again shows whether it lives.
@@ -73,19 +70,11 @@ class _HubConversation(Conversation):
 
     def leave(self) -> None:
         self._listener = None
-        if self._peer is not None:
+        if self._is_open:
             self._peer.close(1000, "leaving")
 
-    def ping(self) -> None:
-        if self._peer is not None:
-            self._peer.ping()
-
-    def cut_off(self) -> None:
-        if self._peer is not None:
-            self._peer.abort()
-
     def opened(self, peer: Peer) -> None:
-        self._peer = peer
+        self._peer, self._is_open = peer, True
         self._heartbeat.watch(self)
 
     def received(self, payload: bytes, *, text: bool) -> None:
@@ -96,15 +85,12 @@ class _HubConversation(Conversation):
         if not isinstance(read, Malformed):
             self._listener.received(read.message)
         elif is_encrypted(value):
-            self._end(EncryptedHub(self._url).message)
+            # Its members share a key; without websocket.secret_key, and with its port protected, it can be used.
+            self._end(
+                f"the hub at {self._url} carries encrypted payloads (websocket.secret_key), which are not supported"
+            )
         else:
             self._listener.ignored("malformed")
-
-    def caught_up(self) -> None:
-        self.last_received = self._heartbeat.now()
-
-    def ponged(self) -> None:
-        self.last_received = self._heartbeat.now()
 
     def paused(self) -> None:
         self._keeps_up = False
@@ -114,12 +100,12 @@ class _HubConversation(Conversation):
 
     def closed(self, code: int, reason: str) -> None:
         self._heartbeat.forget(self)
-        self._peer = None
+        self._is_open = False
         self._end(f"closed ({code}{' ' + reason if reason else ''})")
 
     def _end(self, reason: str) -> None:
         if self._listener is not None:
             listener, self._listener = self._listener, None
             listener.lost(reason)
-        if self._peer is not None:
+        if self._is_open:
             self._peer.close(1000, "")

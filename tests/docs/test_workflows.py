@@ -1,4 +1,4 @@
-"""The workflows of the repository: every step is pinned, nothing may do more than it needs, releases are tested first."""
+"""The workflows of the repository: steps are pinned, nothing may do more than it needs, releases are tested first."""
 
 from __future__ import annotations
 

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.files import CouncilBusy, hold_council
+from bridgehead.assembly.council.files import hold_council
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil
 from bridgehead.assembly.council.views import CouncilStatus, council_now, list_councils
 from bridgehead.contract.record_words import RunState
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.scope.scope import ScopeRequest
+from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock
 from council.cli.conftest import Hall, StandIn
 
@@ -56,7 +57,7 @@ def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(hall:
     other.start()
     held.wait()
     try:
-        with pytest.raises(CouncilBusy, match=f"council {review_id} is being held by another process"):
+        with pytest.raises(UserError, match=f"council {review_id} is being held by another process"):
             hall.resume(review_id, retry=("codex",))
     finally:
         done.set()

@@ -154,7 +154,6 @@ def test_a_mistake_is_a_sentence_the_model_can_read_and_changes_nothing(orders: 
             ("rig_inbox", {}),
             ("rig_send", {"type": "REQUEST", "thread": "t-1", "to": ["b"], "body": "x"}),
             ("answer", {"id": "6b1f3c9e-8d2a-4c57-9b0e-2f4a7d1c5e88", "text": "x"}),
-            ("command", {"action": "flow run"}),
             ("command", {"action": "config trust"}),
         ):
             result = await client.call_tool(tool, arguments)

@@ -274,17 +274,6 @@ def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value.isoformat() if isinstance(value, dt.date | dt.time) else value for key, value in entry.items()}
 
 
-class CouncilBusy(UserError):
-    """Another process works on this council."""
-
-    def __init__(self, review_id: str, holder: str | None) -> None:
-        by = f" ({holder})" if holder else ""
-        super().__init__(
-            f"council {review_id} is being held by another process{by}",
-            hint=f"wait until it ends, or stop it: bridgehead council stop {review_id}; nothing was changed",
-        )
-
-
 @contextmanager
 def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     """Be the only process that works on this council."""
@@ -294,7 +283,11 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     try:
         lock.acquire()
     except LockTimeout as error:
-        raise CouncilBusy(review_id, read_holder(path)) from error
+        holder = read_holder(path)
+        raise UserError(
+            f"council {review_id} is being held by another process" + (f" ({holder})" if holder else ""),
+            hint=f"wait until it ends, or stop it: bridgehead council stop {review_id}; nothing was changed",
+        ) from error
     try:
         yield
         # Removed while it is held: who waits for it sees that it is gone and makes a new one.

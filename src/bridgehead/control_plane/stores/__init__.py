@@ -41,7 +41,15 @@ def open_store(
 
         return MemoryStore(read_only=read_only, clock=clock, new_id=new_id)
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres(str(address), read_only=read_only, clock=clock, new_id=new_id)
+        try:
+            import psycopg  # noqa: F401
+        except ImportError as error:
+            from bridgehead.control_plane.stores.failures import DriverMissing
+
+            raise DriverMissing("postgresql", "postgres") from error
+        from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
+
+        return PostgresStore(PostgresAddress.parse(str(address)), read_only=read_only, clock=clock, new_id=new_id)
     path = record_file(address)
     assert path is not None
     from bridgehead.control_plane.stores.sqlite import SqliteStore
@@ -63,18 +71,6 @@ def record_file(address: str | Path) -> Path | None:
 def _scheme(address: str | Path) -> str:
     match = _SCHEME.match(address) if isinstance(address, str) else None
     return "memory" if str(address) == ":memory:" else match[1].lower() if match else ""
-
-
-def _open_postgres(url: str, *, read_only: bool, clock: Clock | None, new_id: Callable[[], str] | None) -> Store:
-    from bridgehead.control_plane.stores.failures import DriverMissing
-
-    try:
-        import psycopg  # noqa: F401
-    except ImportError as error:
-        raise DriverMissing("postgresql", "postgres") from error
-    from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
-
-    return PostgresStore(PostgresAddress.parse(url), read_only=read_only, clock=clock, new_id=new_id)
 
 
 def _sqlite_path(url: str) -> Path:

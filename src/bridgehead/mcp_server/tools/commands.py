@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from bridgehead.errors import UserError
 from bridgehead.host.command import OUR_COMMAND, Command
 from bridgehead.host.process import run
 from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
 from bridgehead.mcp_server.tools.schemas import CommandArguments, CommandResult
-
-WITHOUT_TARGET = ("flow resume", "flow status", "flow list", "council stop", "domains", "template list")
 
 
 def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
@@ -24,10 +21,6 @@ def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
 
 def command_words(wanted: CommandArguments) -> list[str]:
     """The words behind `bridgehead`; what the caller names stands behind `--`, so that it is read as no option."""
-    if wanted.target is None and wanted.action not in WITHOUT_TARGET:
-        raise UserError(f"{wanted.action} needs a target", hint="flow list and council_status show what there is")
-    if wanted.action == "flow list" and wanted.target:
-        raise UserError("flow list takes no target")
     reason = [f"--reason={wanted.reason}"] if wanted.reason and wanted.action == "council dismiss" else []
     step = [f"--from={wanted.step}"] if wanted.step and wanted.action == "flow retry" else []
     options = wanted.options if wanted.action == "flow run" else []

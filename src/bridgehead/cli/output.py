@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from bridgehead.errors import FileError, UserError
 from bridgehead.host.files import read_bounded
 from bridgehead.host.terminal import display_width, escape_controls, pad, truncate, use_color, width
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.application import Assembly
 
 SCHEMA_VERSION: Final = "1.0"
 UNLIMITED: Final = 100_000
@@ -40,14 +43,16 @@ class App:
         self.stdout = stdout or sys.stdout
         self.stderr = stderr or sys.stderr
 
+    def assembly(self, *, warns: bool = True) -> Assembly:
+        """What there is to work with here; warnings about settings are said unless somebody else says them."""
+        from bridgehead.assembly.application import Assembly
+
+        return Assembly(self.cwd, self.environ, warn=self.warn if warns else None)
+
     def emit(self, document: Mapping[str, Any], text: Callable[[], str]) -> None:
         """Print the result: `document` with its schema version under --json, else `text()` as it is."""
         self.stdout.write(json_line(document) if self.as_json else _closed(text()))
         self.stdout.flush()
-
-    def emit_line(self, document: Mapping[str, Any], text: Callable[[], str]) -> None:
-        """One of many results of a followed command: a line each, flushed at once."""
-        self.emit(document, text)
 
     def say(self, message: str) -> None:
         """Conversation: progress, warnings, hints. Never data."""

@@ -6,7 +6,6 @@ Pure. A filter is checked when it is made, so a store never sees one that it cou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -52,12 +51,6 @@ def supersedes(saved: Run, kept: Run) -> bool:
     if saved_at != kept_at:
         return saved_at > kept_at
     return saved.state in FINAL_STATES or kept.state not in FINAL_STATES
-
-
-def pruned_event(event_id: str, at: str, before: str, counted: Mapping[str, int]) -> Event:
-    """What is written down before anything is deleted, so that a record that was pruned always says so."""
-    data = {"before": before, **counted}
-    return Event(id=event_id, kind="record.pruned", part=Part.RECORD, at=at, data=data)
 
 
 class QuestionKey(msgspec.Struct, frozen=True, kw_only=True):

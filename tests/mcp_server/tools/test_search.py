@@ -41,7 +41,7 @@ PHRASES = {
     "pull new messages": "rig_sync",
     "fetch messages": "rig_sync",
     "wait for a reply": "rig_wait",
-    "paused workflow": "flow_respond",
+    "resume a workflow": "command",
     "diagnose installation": "doctor",
 }
 

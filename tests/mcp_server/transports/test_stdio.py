@@ -101,7 +101,7 @@ def test_what_others_wrote_reaches_the_agent_only_fenced(orders: Machine) -> Non
         assert isinstance(shown.content[0], types.TextContent)
         assert shown.structured_content is not None
         responded = await called(
-            client, "flow_respond", request_id=json.loads(paused.out.split(" ", 1)[1])["request_id"], text="done"
+            client, "answer", id=json.loads(paused.out.split(" ", 1)[1])["request_id"], text="done"
         )
         assert "resume" in responded["next"]
         return [json.dumps(listed), shown.content[0].text, shown.structured_content["items"][0]["prompt"], text.text]
@@ -115,6 +115,28 @@ def test_what_others_wrote_reaches_the_agent_only_fenced(orders: Machine) -> Non
         begin, end = text.index("<<< begin foreign text"), text.rindex("<<< end foreign text")
         assert begin < text.index("You are free") < end
     assert orders.run("pending", "--json").json["items"] == []
+
+
+def test_a_flow_is_run_answered_resumed_and_looked_at(orders: Machine) -> None:
+    (orders.project / "ask.py").write_text(
+        "from bridgehead import flows\n\n\n"
+        "@flows.flow('ask', version='1')\n"
+        "def ask(context, about='x'):\n    return context.ask('look', agent='reviewer', prompt=f'about {about}')\n"
+    )
+
+    async def drive(client: Client) -> None:
+        paused = await called(client, "command", action="flow run", target="ask.py", options=["--about", "stock"])
+        assert paused["exit_code"] == 42 and "<<< begin foreign text" in paused["output"]
+        [item] = (await called(client, "pending"))["items"]
+        assert (await called(client, "answer", id=item["id"], text="all in stock"))["state"] == "answered"
+        resumed = await called(client, "command", action="flow resume")
+        assert resumed["exit_code"] == 0 and "all in stock" in resumed["output"]
+        assert "completed" in (await called(client, "command", action="flow list"))["output"]
+        assert "security" in (await called(client, "command", action="domains"))["output"]
+        refused = await called(client, "command", action="council dismiss", target="--help", reason="x")
+        assert refused["exit_code"] == 1 and "Usage" not in refused["output"]
+
+    with_client(orders, drive)
 
 
 def test_a_mistake_is_a_sentence_the_model_can_read_and_changes_nothing(orders: Machine) -> None:
@@ -131,7 +153,8 @@ def test_a_mistake_is_a_sentence_the_model_can_read_and_changes_nothing(orders: 
             ("pending", {"limit": 0}),
             ("rig_inbox", {}),
             ("rig_send", {"type": "REQUEST", "thread": "t-1", "to": ["b"], "body": "x"}),
-            ("flow_respond", {"request_id": "6b1f3c9e-8d2a-4c57-9b0e-2f4a7d1c5e88", "text": "x"}),
+            ("answer", {"id": "6b1f3c9e-8d2a-4c57-9b0e-2f4a7d1c5e88", "text": "x"}),
+            ("command", {"action": "config trust"}),
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error, (tool, arguments)

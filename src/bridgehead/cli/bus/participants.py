@@ -9,7 +9,6 @@ from typing import Any
 import click
 import msgspec
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus as assembled
 from bridgehead.bus.access import enrolment
 from bridgehead.bus.access.certificates import GatewayCertificate, public_url
@@ -32,7 +31,7 @@ def state_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     settings = assembled.bus_settings(assembly, {"state": state})
     return settings, assembled.state_folder(assembly, settings)
 

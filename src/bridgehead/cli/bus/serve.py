@@ -11,7 +11,6 @@ from typing import Any
 import click
 import msgspec
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus as assembled
 from bridgehead.assembly.bus.views import new_chat_link
 from bridgehead.bus.access.join_file import JoinFile, read_join_file
@@ -152,7 +151,7 @@ def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, 
 
 
 def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url: str | None = None) -> int:
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     settings = assembled.bus_settings(assembly, flags)
     join = read_join_file(upstream) if upstream is not None else None
     if join is not None and upstream_url is not None:
@@ -169,7 +168,7 @@ async def _until_stopped(app: App, server: BusServer) -> int:
     await server.start()
     settle_memory()
     try:
-        app.emit_line(_served(server), lambda: _served_lines(server))
+        app.emit(_served(server), lambda: _served_lines(server))
         _offer_links(app, server)
         await _signalled()
         app.say("stopping")
@@ -225,7 +224,7 @@ def _run_sidecar(app: App, join: JoinFile, address: str) -> int:
         sidecar = LoopbackHub(join)
         listener = await open_listener(sidecar, where.host, where.port)
         url = f"ws://{listener.address}/core"
-        app.emit_line({"sidecar": url, "participant": join.participant}, lambda: f"side-car  {url}")
+        app.emit({"sidecar": url, "participant": join.participant}, lambda: f"side-car  {url}")
         try:
             await _signalled()
         finally:

@@ -188,7 +188,7 @@ def tail(
                 if isinstance(message, Message) and message.type.startswith(prefix):
                     shown += 1
                     facts = message_facts(message, iso_ms(SystemClock().now()), with_data=with_data)
-                    app.emit_line(facts, partial(_line, facts))
+                    app.emit(facts, partial(_line, facts))
         return ExitCode.DONE
 
     return _talk(main())
@@ -216,7 +216,7 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
                 except SendRefused as refused:  # the next line may be taken
                     app.say(escape_controls(refused.message))
                 else:
-                    app.emit_line(_spoken(spoken), partial(_words, spoken))
+                    app.emit(_spoken(spoken), partial(_words, spoken))
         return ExitCode.DONE
 
     return _talk(main())

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import click
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App, columns
 from bridgehead.config.declared import Value
@@ -31,7 +30,7 @@ def config() -> None:
 @click.pass_obj
 def show(app: App, origin: bool) -> None:
     """Print every setting with its value. Flag > environment > project file > user file > default."""
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = app.assembly(warns=False)
     settings = assembly.settings
     for warning in settings.warnings:
         app.warn(warning)
@@ -59,7 +58,7 @@ def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
 
     Trust belongs to the content: a changed file has to be trusted again.
     """
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = app.assembly(warns=False)
     trusted = assembly.trusted_files
     if listing:
         if file is not None or remove:

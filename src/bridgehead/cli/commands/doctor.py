@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
 from bridgehead.doctor.checkup import check_everything, mend
@@ -23,7 +22,7 @@ def doctor(app: App, fix: bool) -> int:
 
     Exits 1 if something is broken. Without --fix, it changes nothing except adding one event to the record.
     """
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = app.assembly(warns=False)
     checkup = check_everything(assembly)
     mended: list[Diagnosis] = []
     if fix:

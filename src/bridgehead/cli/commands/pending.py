@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import grouped, pending_list
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App, ago, columns, one_line, read_text, user_name
@@ -45,7 +44,7 @@ def pending(app: App, item_id: str | None, everything: bool, here: bool, kinds: 
 
     With an ID, show the whole question with its choices and the schema for the answer.
     """
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     if item_id is not None:
         with assembly.store(read_only=True) as store:
             item = pending_list(assembly, store, app.warn).find(item_id)
@@ -96,7 +95,7 @@ def answer(
         by=by or user_name(),
         at=iso_ms(SystemClock().now()),
     )
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     with assembly.store() as store:
         waiting = pending_list(assembly, store, app.warn)
         if text is None and path is None and status is None:

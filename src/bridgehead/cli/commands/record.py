@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App, columns, json_line, one_line
 from bridgehead.contract.events import RecordedEvent
@@ -75,7 +74,7 @@ def events(
 
     The log is append-only and its numbers are never reused, so `--after` continues where a reader stopped.
     """
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     where = EventFilter(
         kinds=kinds,
         parts=tuple(Part(part) for part in parts),
@@ -140,7 +139,7 @@ def check(app: App) -> int:
     """
     from bridgehead.control_plane.stores.inspection import check as check_record
 
-    found = check_record(Assembly(app.cwd, app.environ, warn=app.warn).record_url)
+    found = check_record(app.assembly().record_url)
     document = {"record": found.where, "whole": not found.damage, "damage": list(found.damage)}
     app.emit({**document, "counts": dict(found.counts), "note": found.note}, lambda: _checked(found))
     return ExitCode.FAILURE if found.damage else ExitCode.DONE
@@ -157,7 +156,7 @@ def backup(app: App, file: Path) -> None:
     """
     from bridgehead.control_plane.stores.inspection import back_up
 
-    copied = back_up(Assembly(app.cwd, app.environ, warn=app.warn).record_url, app.cwd / file)
+    copied = back_up(app.assembly().record_url, app.cwd / file)
     document = {"backup": copied.where, "counts": dict(copied.counts)}
     app.emit(document, lambda: f"copied to {escape_controls(copied.where)}: {_amounts(copied.counts)}")
 
@@ -182,7 +181,7 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
     from bridgehead.assembly.event_writer import KEEP_DAYS, kept_since
     from bridgehead.control_plane.stores.inspection import inspect
 
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     before = kept_since(assembly.settings, days)
     if before is None:
         raise UserError(
@@ -227,7 +226,7 @@ def export(app: App, output: Path | None) -> int:
             with translated(output, "written"):
                 file = open(app.cwd / output, "x", encoding="utf-8", opener=_private)  # noqa: SIM115
             stream = stack.enter_context(file)
-        for row in export_rows(Assembly(app.cwd, app.environ, warn=app.warn).record_url):
+        for row in export_rows(app.assembly().record_url):
             if row.table is not None:
                 counts[row.table] += row.document is not None
             damaged += row.damage is not None

@@ -27,10 +27,9 @@ def runtimes(app: App) -> None:
 
     Checks programs, logins and settings only. No model is called.
     """
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.seats import list_availability
 
-    seats = list_availability(Assembly(app.cwd, app.environ, warn=app.warn))
+    seats = list_availability(app.assembly())
     app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
 
 
@@ -39,12 +38,11 @@ def runtimes(app: App) -> None:
 @click.pass_obj
 def domains(app: App, name: str | None) -> None:
     """List the domains a council knows, or show the expert for NAME."""
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.files import read_own_domains
     from bridgehead.assembly.council.journal import registry_with
     from bridgehead.council.reporting.render.sentences import notes
 
-    own, warnings = read_own_domains(Assembly(app.cwd, app.environ, warn=app.warn))
+    own, warnings = read_own_domains(app.assembly())
     registry = registry_with(own)
     for note in notes(warnings):
         app.warn(note)

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App
 from bridgehead.errors import UserError
@@ -30,13 +29,6 @@ CHECKED_WITH = {
     "cursor": "cursor-agent mcp list",
     "copilot": "copilot mcp list",
 }
-
-
-class NotAgreed(UserError):
-    """Nobody said yes to the changes that were shown."""
-
-    def __init__(self) -> None:
-        super().__init__("nothing was written", hint="repeat with --yes to write what is shown")
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +110,7 @@ def git_hook(app: App, undo: bool, dry_run: bool, yes: bool, level: str) -> None
 
 def _set_up_host(agreement: Agreement, host: str, reach: Reach, *, undo: bool) -> None:
     app = agreement.app
-    assembly = Assembly(app.cwd, app.environ)
+    assembly = app.assembly(warns=False)
     home = Path(app.environ.get("HOME") or Path.home())
     where = Whereabouts(home, assembly.places.project, app.environ)
     edits = edits_for(host, reach, where, _launch(app, reach))
@@ -163,12 +155,13 @@ class Agreement:
         app = self.app
         # Until somebody agrees this is conversation: an error leaves stdout empty.
         app.say(_diff(changes).rstrip("\n"))
-        if app.as_json or not (sys.stdin.isatty() and app.stderr.isatty()):
-            raise NotAgreed
-        app.stderr.write("Write this? [y/N] ")
-        app.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise NotAgreed
+        answer = ""
+        if not app.as_json and sys.stdin.isatty() and app.stderr.isatty():
+            app.stderr.write("Write this? [y/N] ")
+            app.stderr.flush()
+            answer = sys.stdin.readline().strip().lower()
+        if answer not in ("y", "yes"):
+            raise UserError("nothing was written", hint="repeat with --yes to write what is shown")
 
 
 def _diff(changes: Sequence[Change]) -> str:

@@ -54,7 +54,7 @@ def web(
     Prints a link and serves until Ctrl-C. Anyone with the link has access. Your paused flows resume when their
     answers arrive.
     """
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
         _show_address(app, running.address)
         webbrowser.open(running.link)
@@ -89,9 +89,9 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
             port=port,
             user=f"{name} (web)" if (name := user_name("")) else "web",
             hosts=request.names(socket.gethostname()),
-            mcp=http_app(lambda: Assembly(app.cwd, app.environ), token=token),
+            mcp=http_app(lambda: app.assembly(warns=False), token=token),
         )
-        resuming = watching_beside(Assembly(app.cwd, app.environ), app.say) if auto else nullcontext()
+        resuming = watching_beside(app.assembly(warns=False), app.say) if auto else nullcontext()
         threading.Thread(target=prune_beside, args=(assembly, logging.getLogger("bridgehead.web")), daemon=True).start()
         try:
             with resuming:

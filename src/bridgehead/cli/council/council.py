@@ -205,10 +205,9 @@ def challenge(
 
 
 def _councils(app: App) -> Councils:
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.councils import Councils
 
-    return Councils(Assembly(app.cwd, app.environ, warn=app.warn))
+    return Councils(app.assembly())
 
 
 # -- who is with a running council
@@ -235,10 +234,9 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
 
 
 def _picture(app: App, review_id: str) -> LiveCouncil:
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.council.views import council_now
 
-    return council_now(Assembly(app.cwd, app.environ), review_id).live
+    return council_now(app.assembly(warns=False), review_id).live
 
 
 def _audience(app: App, request: CouncilRequest | None) -> Audience:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from bridgehead.assembly.application import Assembly
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App, ago, columns, one_line
 from bridgehead.errors import UserError
@@ -62,7 +61,7 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     from bridgehead.assembly.council.views import list_councils
     from bridgehead.host.clock import SystemClock
 
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     found = list_councils(assembly, limit=limit, project=None if everywhere else assembly.project).councils
     now = SystemClock().now()
     app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
@@ -172,7 +171,7 @@ def baseline(app: App, review_id: str | None, reason: str | None, accept_critica
 def _reports(app: App) -> Reports:
     from bridgehead.assembly.council.reports import Reports
 
-    return Reports(Assembly(app.cwd, app.environ, warn=app.warn))
+    return Reports(app.assembly())
 
 
 def _date(text: str | None) -> dt.date | None:

@@ -205,14 +205,13 @@ def status(app: App, flow_id: str | None, root: Path | None, page: int | None, e
 @click.pass_obj
 def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
     """Check whether every paused run of NAME can resume with the current code. Nothing is run."""
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.views import paused_projects
     from bridgehead.flows.discovery import find_flow
 
     meant, _ = find_flow(name, app.cwd)
     places = roots
     if not places:
-        with Assembly(app.cwd, app.environ, warn=app.warn).store(read_only=True) as store:
+        with app.assembly().store(read_only=True) as store:
             places = tuple({app.cwd: None, **paused_projects(store, meant.name)})
     checked = check_runs(CheckRequest(meant, places))
     document = [{**run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
@@ -233,10 +232,9 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
 
     A deleted run's --id is free again: using it starts a new run.
     """
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.recording import keep_days
 
-    days = keep_days(Assembly(app.cwd, app.environ, warn=app.warn).settings) or None if days is None else days
+    days = keep_days(app.assembly().settings) or None if days is None else days
     if days is None:
         raise UserError("how old may flows become?", hint="bridgehead flow prune --days 30, or set flows.keep_days")
     gone = prune_runs(PruneRequest(root or app.cwd, days, failed, dry_run))
@@ -322,10 +320,9 @@ def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> No
     A flow that makes no progress is retried after 30 seconds, then at growing intervals. Ctrl-C stops resumed flows;
     `flow resume` continues them. `bridgehead web` does the same unless --no-auto is given.
     """
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.handlers import WATCH_SECONDS, watching
 
-    assembly = Assembly(app.cwd, app.environ, warn=app.warn)
+    assembly = app.assembly()
     given = tuple(app.cwd / root for root in roots)
     with watching(assembly, app.say, _show_bytes, roots=given, concurrency=concurrency) as watched:
         if once:
@@ -345,16 +342,14 @@ def _show_bytes(content: bytes) -> None:
 
 def handler_makers(app: App) -> dict[str, Any]:
     """Handlers besides the command and the person, by scheme."""
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.handlers import handler_makers as makers
 
-    return makers(Assembly(app.cwd, app.environ), app.say)
+    return makers(app.assembly(warns=False), app.say)
 
 
 def _configured_handler(app: App) -> str | None:
-    from bridgehead.assembly.application import Assembly
 
-    return Assembly(app.cwd, app.environ, warn=app.warn).settings.text("flows.handler")
+    return app.assembly().settings.text("flows.handler")
 
 
 def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLine:

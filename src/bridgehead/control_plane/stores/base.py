@@ -37,7 +37,6 @@ from bridgehead.control_plane.records import (
     RunFilter,
     moment_text,
     plain_text,
-    pruned_event,
     supersedes,
 )
 from bridgehead.control_plane.stores import retention, rows
@@ -325,7 +324,9 @@ class Store(ABC):
         counted = {table: self._prune(table, before, count_only=True) for table in retention.PRUNED}
         if dry_run or not any(counted.values()):
             return counted
-        self.append([pruned_event(self._new_id(), now, before, counted)])
+        facts = {"before": before, **counted}
+        # Before anything is deleted, so that a record that was pruned always says so.
+        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data=facts)])
         return {table: self._prune(table, before) for table in retention.PRUNED}
 
     def _prune(self, table: str, before: str, *, count_only: bool = False) -> int:

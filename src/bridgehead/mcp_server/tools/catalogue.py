@@ -78,8 +78,8 @@ TOOLS: Final = (
     Tool(
         "answer",
         "Answer a pending question",
-        "Answer one pending question. This does not resume the flow or council. Bus approvals are for a person and "
-        "are refused here.",
+        "Answer one pending question, or the request of a paused flow. This resumes nothing. Bus approvals are for a "
+        "person and are refused here.",
         schemas.AnswerArguments,
         schemas.AnswerResult,
         "pending:answer",
@@ -131,12 +131,14 @@ TOOLS: Final = (
         reaches_out=True,
     ),
     Tool(
-        "flow_respond",
-        "Answer a flow's request",
-        "Answer the request of a paused flow (workflow) of this project by its request_id. Resume the flow afterwards.",
-        schemas.FlowRespondArguments,
-        schemas.FlowRespondResult,
-        "flows:respond",
+        "command",
+        "Flows and other commands",
+        "Run, resume, retry, cancel or inspect a flow (workflow); exit 42: it paused for an answer. Stop a "
+        "council, dismiss a finding, show domains or templates.",
+        schemas.CommandArguments,
+        schemas.CommandResult,
+        "commands:run_command",
+        reaches_out=True,
     ),
     Tool(
         "doctor",

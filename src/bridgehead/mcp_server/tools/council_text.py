@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -194,7 +195,8 @@ def _aborted(
 
 def _fenced(review_id: str, report: CouncilReport | AbortedReport, files: dict[str, str], foreign: ForeignText) -> str:
     text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
-    return foreign.block(text, origin=f"report of council {review_id}")
+    # Columns are for eyes; a model pays for every blank.
+    return foreign.block(re.sub(r"(?<=\S) {3,}", "  ", text), origin=f"report of council {review_id}")
 
 
 def _skipped(report: CouncilReport | AbortedReport, foreign: ForeignText) -> dict[str, str]:
@@ -212,6 +214,8 @@ def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
         location=foreign.line(place_of(entry)),
         seats=sorted({source.bridge for source in entry.source_findings}),
         confirmation=", ".join(confirmed) or "one seat",
+        evidence=foreign.line(entry.evidence or ""),
+        remedy=foreign.line(entry.remediation or ""),
     )
 
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import re
+from contextlib import suppress
+from typing import Final
+
 import msgspec
 
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits
 from bridgehead.assembly.pending import pending_list
-from bridgehead.contract.pending import Answer, PendingItem
-from bridgehead.contract.record_words import AnswerStatus, PendingKind, PendingState
+from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
 from bridgehead.contract.words import Trust
-from bridgehead.control_plane.records import PendingFilter
-from bridgehead.errors import UserError
+from bridgehead.control_plane.records import PendingFilter, QuestionKey
+from bridgehead.errors import NotFound, UserError
+from bridgehead.flows.engine.run_request import RunInputs
+from bridgehead.flows.operations.pending_items import response_to
+from bridgehead.flows.operations.respond import respond as respond_to_flow
 from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
 from bridgehead.mcp_server.tools.schemas import (
     AnswerArguments,
     AnswerResult,
-    FlowRespondArguments,
     PendingArguments,
     PendingEntry,
     PendingResult,
 )
+
+REQUEST_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
@@ -43,7 +54,15 @@ def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
 
 def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
     """Answer once; whoever comes second is told who was first."""
-    given = answer_of(caller, wanted)
+    given = Answer(
+        status=AnswerStatus(wanted.status),
+        text=wanted.text,
+        message=wanted.message,
+        by=f"{caller.client.name} (MCP)",
+        at=iso_ms(SystemClock().now()),
+    )
+    if REQUEST_ID.fullmatch(wanted.id):
+        return answer_request(caller, wanted.id.lower(), given)
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         if waiting.find(wanted.id).question.kind is PendingKind.BUS_APPROVAL:
@@ -52,20 +71,38 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
                 hint=f"a person runs: bridgehead answer {wanted.id} yes|no",
             )
         item = waiting.answer(wanted.id, given)
-    result = AnswerResult(
-        id=item.id, state=item.state.value, title=ForeignText().line(item.question.title), next=how_to_go_on(item)
+    return _answered(item.id, item.state.value, item.question.title, how_to_go_on(item))
+
+
+def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
+    """A flow's request by its own id; a program that told nobody what it asks is answered in its directory."""
+    with caller.assembly.store() as store:
+        for root in dict.fromkeys([caller.assembly.cwd, caller.assembly.places.project]):
+            key = QuestionKey(part=Part.FLOWS, key=request_id, project=os.path.realpath(root))
+            with suppress(NotFound):
+                item = pending_list(caller.assembly, store, caller.warn).answer(store.pending_item(key).id, given)
+                return _answered(request_id, item.state.value, item.question.title, how_to_go_on(item))
+    root = caller.assembly.cwd
+    question = Question(
+        key=request_id,
+        kind=PendingKind.FLOW_REQUEST,
+        part=Part.FLOWS,
+        origin="flow",
+        title=request_id,
+        context={"root": str(root), "request_id": request_id},
     )
+    if reason := refusal(question, given):
+        raise UserError(f"{request_id} was not answered: {reason}")
+    around = RunInputs(
+        announcer=RecordingAnnouncer(root, caller.warn), size_limits=size_limits(Assembly(root).settings)
+    )
+    respond_to_flow(response_to(question, given), around)
+    return _answered(request_id, PendingState.ANSWERED.value, request_id, "Run the flow again with --resume.")
+
+
+def _answered(item_id: str, state: str, title: str, following: str) -> ToolReply:
+    result = AnswerResult(id=item_id, state=state, title=ForeignText().line(title), next=following)
     return ToolReply(result, f"{result.id} answered: {result.title}\n{result.next}".rstrip())
-
-
-def answer_of(caller: Caller, wanted: AnswerArguments | FlowRespondArguments) -> Answer:
-    return Answer(
-        status=AnswerStatus(wanted.status),
-        text=wanted.text,
-        message=wanted.message,
-        by=f"{caller.client.name} (MCP)",
-        at=iso_ms(SystemClock().now()),
-    )
 
 
 def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False) -> PendingEntry:

@@ -10,6 +10,8 @@ Text = Annotated[str, Meta(max_length=50_000_000)]
 Sentence = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Meta(max_length=1_000)]
+FlowAction = Literal["flow run", "flow resume", "flow retry", "flow status", "flow list", "flow cancel"]
+OtherAction = Literal["council stop", "council dismiss", "domains", "template list"]
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,7 +86,7 @@ class PendingArguments(Arguments, frozen=True, kw_only=True):
 
 
 class AnswerArguments(Arguments, frozen=True, kw_only=True):
-    id: Annotated[Name, Meta(description="The pending item (q-12).")]
+    id: Annotated[Name, Meta(description="The pending item (q-12), or a flow's request_id.")]
     text: Annotated[Text | None, Meta(description="The answer: the response text, or one of the item's choices.")] = (
         None
     )
@@ -120,13 +122,12 @@ class RigWaitArguments(Arguments, frozen=True, kw_only=True):
     thread: Annotated[Name | None, Meta(description="Wait for this thread only.")] = None
 
 
-class FlowRespondArguments(Arguments, frozen=True, kw_only=True):
-    request_id: Annotated[Name, Meta(description="The request_id in the flow's pause line or request file.")]
-    text: Annotated[Text | None, Meta(description="The response.")] = None
-    status: Annotated[
-        Literal["success", "error", "cancelled"], Meta(description="error and cancelled need a message.")
-    ] = "success"
-    message: Annotated[Sentence | None, Meta(description="Why there is no response.")] = None
+class CommandArguments(Arguments, frozen=True, kw_only=True):
+    action: Annotated[Literal[FlowAction, OtherAction], Meta(description="The command.")]
+    target: Annotated[Name | None, Meta(description="Its flow, run, council, finding, domain or directory.")] = None
+    reason: Annotated[Sentence | None, Meta(description="council dismiss: why.")] = None
+    step: Annotated[Name | None, Meta(description="flow retry: from this step on.")] = None
+    options: Annotated[Names, Meta(description="flow run: the flow's own options.")] = []
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -142,6 +143,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     location: str
     seats: list[str]
     confirmation: str
+    evidence: str
+    remedy: str
 
 
 class SeatRequest(Struct, frozen=True, kw_only=True):
@@ -252,9 +255,9 @@ class RigSyncResult(Result, frozen=True, kw_only=True):
     refused: str | None = None
 
 
-class FlowRespondResult(Result, frozen=True, kw_only=True):
-    request_id: str
-    next: str
+class CommandResult(Result, frozen=True, kw_only=True):
+    exit_code: int
+    output: str
 
 
 class Check(Struct, frozen=True, kw_only=True):

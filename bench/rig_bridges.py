@@ -15,6 +15,7 @@ from bridgehead.rigs.operations.drafts import draft_send
 from bridgehead.rigs.rig import Author
 
 FIRST_MOMENT = 1_778_800_000
+SEVERAL_LOOKS = 15.0  # seconds
 SECOND_OF_GIT = 1.1  # its index compares whole ones
 
 
@@ -78,6 +79,19 @@ def peak_megabytes(argv: list[str], bridge: Path, environment: dict[str, str]) -
     if process.returncode != 0:
         sys.exit(f"{argv[0]} exited {process.returncode}")
     return usage.ru_maxrss / 1024
+
+
+def idle_megabytes(argv: list[str], bridge: Path, environment: dict[str, str]) -> float:
+    """What a command that goes on holds after it has looked at everything a few times, in MB."""
+    with subprocess.Popen(
+        argv, cwd=bridge, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(SEVERAL_LOOKS)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        process.terminate()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def _let_settle(path: Path, home: Path) -> None:

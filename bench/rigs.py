@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from bench.harness import Budget, Comparison, Measure, cpu_milliseconds
-from bench.rig_bridges import environ, forget, make_bridge, ours, peak_megabytes, theirs
+from bench.rig_bridges import environ, forget, idle_megabytes, make_bridge, ours, peak_megabytes, theirs
 
 PEER = "npm rig-bridge"
 SIZES = (100, 1_000, 10_000)
@@ -53,6 +53,9 @@ class Bench:
 
     def peak(self, program: list[str], *arguments: str) -> float:
         return peak_megabytes([*program, *arguments], self.bridge, self._environ)
+
+    def idle(self, program: list[str], *arguments: str) -> float:
+        return idle_megabytes([*program, *arguments], self.bridge, self._environ)
 
 
 def _start_up(bench: Bench) -> list[Comparison]:
@@ -145,6 +148,10 @@ def _in_a_huge_bridge() -> list[Comparison]:
         us = partial(bench.cpu, ours(), *command)
         rows.append(Comparison(f"rig {command[0]}, {name}, warm, peer: status", "ms CPU", us, status, PEER, rounds=2))
         rows.append(_memory(bench, command, f"rig {command[0]}, {name}, warm, peak, peer: status", "warm", ("status",)))
+    rows.append(_memory(bench, ("inbox",), f"rig inbox, {name}, cold, peak, peer: status", "cold", ("status",)))
+    idle, peak = partial(bench.idle, ours(), "watch"), partial(bench.peak, theirs(), "status")
+    watch = f"rig watch, {name}, idle, peer: status"
+    rows.append(Comparison(watch, "MB", idle, peak, PEER, Budget(at_most=1.0), rounds=1))
     return rows
 
 

@@ -23,11 +23,9 @@ from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, Pe
 from bridgehead.contract.words import Trust
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
-from bridgehead.host.process import Command, run
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.inbox import desk
-from bridgehead.rigs.operations.send import SendRequest, send
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.crossings import Seen
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
@@ -171,6 +169,8 @@ class ArrivalRunner:
                 yield self._run_one(turn, f"{fence.preamble}\n\n{fenced.block()}\n")
 
     def _run_one(self, turn: Turn, prompt: str) -> dict[str, object]:
+        from bridgehead.host.process import Command, run
+
         env = {**self._environ, "BRIDGEHEAD_THREAD": turn.thread_id, "BRIDGEHEAD_ENVELOPE": turn.path}
         command = Command(self._argv, stdin=prompt, env=env, cwd=self._rig.repository.root)
         result = run(command, timeout_seconds=self._timeout_seconds, idle_seconds=None, on_output=_to_stderr)
@@ -222,6 +222,8 @@ class PendingEnvelopes:
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
         """Send the answer as a RESPONSE that names what it answers."""
+        from bridgehead.rigs.operations.send import SendRequest, send
+
         context = item.question.context
         failed = answer.status is not AnswerStatus.SUCCESS
         text = (answer.message if failed else answer.text) or ""

@@ -1,0 +1,291 @@
+"""A worker of a fleet: takes runs from a queue, carries out one pass of each, brings runs back when answers come.
+
+DBOS recovers the jobs of a worker that is gone, but has to be told that it is gone. Each worker holds an advisory lock
+in the database as long as it lives; who gets the lock of another one knows that it does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from bridgehead.assembly.flows.fleet import (
+    APPLICATION,
+    FLOW_JOB,
+    MOST_ATTEMPTS,
+    Fleet,
+    FleetAddress,
+    checked_queue,
+    delay_before,
+)
+from bridgehead.assembly.flows.recording import key_of, record_event, withdraw_request
+from bridgehead.contract.record_words import Part, PendingState
+from bridgehead.control_plane.records import EventFilter
+from bridgehead.errors import BridgeheadError, NotFound, StoreError, UserError
+from bridgehead.flows.definition import Flow
+from bridgehead.flows.discovery import find_flow, flows_in
+from bridgehead.flows.fleet import Job, PassEnd, run_pass
+from bridgehead.flows.interfaces import FlowEvent, OpenRequest
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.operations.pending_items import question_of, response_document
+from bridgehead.flows.values.ids import sha256_hex
+from bridgehead.flows.values.times import utc_text
+from bridgehead.flows.words import FLEET, RunStatus
+from bridgehead.host.clock import SystemClock
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from bridgehead.control_plane.stores.base import Store
+
+QUEUE_POLL_SECONDS: Final = 0.1
+ALIVE_SECONDS: Final = 2.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
+_LOCK_SPACE: Final = 0x62726467
+_KEEPALIVE: Final = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+"""So the server notices within seconds that a worker's machine is gone, and frees its lock."""
+
+T = TypeVar("T")
+
+
+class FlowFailedHere(Exception):
+    """How a pass tells DBOS that its run has failed."""
+
+
+def flows_of(folder: Path) -> tuple[dict[str, Flow], str]:
+    """The flows a worker in `folder` serves, by name, and the version of their code: a digest of its Python files."""
+    found: dict[str, Flow] = {}
+    files = sorted([*folder.glob("*.py"), *folder.glob("flows/*.py")])
+    for file in files:
+        if b"bridgehead" in file.read_bytes():
+            for flow in flows_in(file):
+                if found.setdefault(flow.name, flow) is not flow:
+                    raise UserError(f"{folder} has two flows named {flow.name}", hint="give one of them another name")
+    if not found:
+        raise UserError(f"no flow was found in {folder} or its folder flows", hint="start the worker with --dir FOLDER")
+    code = "\n".join(f"{file.relative_to(folder)} {sha256_hex(file.read_bytes())}" for file in files)
+    return {"ask": find_flow("ask", folder)[0], **found}, sha256_hex(code.encode())[:12]
+
+
+class Worker:
+    """One process of a fleet. `start` returns when it takes jobs; `stop` lets running passes end."""
+
+    def __init__(
+        self,
+        address: FleetAddress,
+        flows: Mapping[str, Flow],
+        version: str,
+        *,
+        queue: str,
+        concurrency: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._address = address
+        self._flows = flows
+        self._version = version
+        self._queue = checked_queue(queue)
+        self._concurrency = concurrency
+        self._say = say
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(2).hex()}"
+        self._fleet = Fleet(address)
+        self._clock = SystemClock()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._hop = ThreadPoolExecutor(thread_name_prefix="checkpoint")
+
+    def start(self) -> None:
+        from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+
+        config = DBOSConfig(
+            name=APPLICATION,
+            system_database_url=self._address.dbos_url,
+            dbos_system_schema=self._address.schema,
+            serializer=DBOSPortableJSONSerializer(),
+            application_version=self._version,
+            executor_id=self.id,
+            log_level="CRITICAL",
+        )
+        alive = self._hold_lock()
+        after = self._fleet.store.last_seq()
+        DBOS(config=config)
+
+        @DBOS.workflow(name=FLOW_JOB, max_recovery_attempts=MOST_ATTEMPTS)
+        def one_pass(document: dict[str, Any]) -> dict[str, Any]:
+            return self._pass(document)
+
+        DBOS.listen_queues([self._queue])
+        DBOS.launch()
+        DBOS.register_queue(self._queue, worker_concurrency=self._concurrency, polling_interval_sec=QUEUE_POLL_SECONDS)
+        self._run(self._follow, after)
+        self._run(self._stay_alive, alive)
+
+    def stop(self) -> None:
+        from dbos import DBOS
+
+        self._stopping.set()
+        DBOS.destroy(workflow_completion_timeout_sec=30)
+        self._fleet.close()
+
+    def _run(self, work: Callable[..., None], *arguments: Any) -> None:
+        self._threads.append(threading.Thread(target=work, args=arguments, daemon=True))
+        self._threads[-1].start()
+
+    # One pass
+
+    def _pass(self, document: dict[str, Any]) -> dict[str, Any]:
+        job = Job.read(document)
+        flow = self._flows.get(job.name)
+        if flow is None:
+            raise FlowFailedHere(f"no worker of version {self._version} has a flow {job.name!r}")
+        job = job._replace(version=job.version or flow.version)
+        records = self._fleet.records(job)
+        ended = run_pass(flow, job, records, self._checkpoint, lambda ids: self._answers(job, ids), self._clock)
+        self._checkpoint(ended.status.value, lambda: self._lasting(lambda store: self._note(store, job, ended)))
+        if ended.status is RunStatus.FAILED:
+            raise FlowFailedHere(ended.error)
+        return {"status": ended.status.value, "result": ended.result, "error": ended.error}
+
+    def _checkpoint(self, name: str, work: Callable[[], Any]) -> Any:
+        """A DBOS step. An `async def` flow has a loop in this thread, where DBOS would refuse it: so in another one."""
+        from dbos import DBOS
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return DBOS.run_step({"name": name}, work)
+        here = contextvars.copy_context()
+        return self._hop.submit(lambda: here.run(lambda: DBOS.run_step({"name": name}, work))).result()
+
+    def _note(self, store: Store, job: Job, ended: PassEnd) -> None:
+        """Tell the record where the run stands; a waiting one is put off until an answer or its time comes.
+
+        Everything here may be done twice: a worker may die in the middle of it.
+        """
+        for request_id, status in ended.settled:
+            withdraw_request(store, request_id, job.project, f"the flow's request is settled: {status}")
+        for attempt in ended.open_requests:
+            deadline = utc_text(attempt.deadline)
+            store.open_pending(question_of(OpenRequest(job.run_id, job.name, job.project, attempt.document, deadline)))
+        record_event(store, _event(job, ended, utc_text(self._clock.now())))
+        if ended.status is not RunStatus.WAITING:
+            return
+        after = delay_before(ended.wake, self._clock.now())
+        self._fleet.enqueue(job.next(ended), version=self._version, after_seconds=after)
+        if self._answers(job, [attempt.request_id for attempt in ended.open_requests]):
+            self._fleet.wake(job.run_id)
+
+    def _answers(self, job: Job, request_ids: Sequence[str]) -> dict[str, Any]:
+        def look(store: Store) -> dict[str, Any]:
+            found = {}
+            for request_id in request_ids:
+                try:
+                    item = store.pending_item(key_of(request_id, job.project))
+                except NotFound:
+                    continue
+                if item.state is PendingState.ANSWERED and item.answer is not None:
+                    found[request_id] = response_document(item.question, item.answer)
+            return found
+
+        return self._lasting(look)
+
+    def _lasting(self, work: Callable[[Store], T]) -> T:
+        """Done when the database lets us: a server that restarts is no reason to fail a run."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return work(self._fleet.store)
+            except StoreError as error:
+                if self._stopping.is_set():
+                    raise
+                self._say(f"the record cannot be used: {error.message}; trying again")
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    # Bringing runs back
+
+    def _follow(self, after: int) -> None:
+        """Wake runs as their answers are recorded, first those whose answers came while no worker was there."""
+        wanted = EventFilter(kinds=("pending.answered",), parts=(Part.FLOWS,))
+        self._lasting(lambda store: self._wake_answered())
+        while not self._stopping.is_set():
+            try:
+                for event in self._fleet.store.follow(after, stop=self._stopping, where=wanted):
+                    if event.event.run_id and event.event.project.startswith(FLEET):
+                        self._fleet.wake(event.event.run_id)
+                    after = event.seq
+            except StoreError as error:
+                self._say(f"answers cannot be followed: {error.message}; trying again")
+                self._stopping.wait(FIRST_PAUSE_SECONDS)
+
+    def _wake_answered(self) -> None:
+        for job in self._fleet.waiting(self._queue):
+            if self._answers(job, [made.request_id for made in job.attempts]):
+                self._fleet.wake(job.run_id)
+
+    # Who is alive
+
+    def _hold_lock(self) -> psycopg.Connection[Any]:
+        import psycopg
+
+        options = {**self._address.postgres.parameters}
+        options["options"] = f"{options.get('options', '')} {_KEEPALIVE}".strip()
+        connection = psycopg.connect(**options, autocommit=True)  # type: ignore[arg-type]
+        connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", [_LOCK_SPACE, self.id])
+        return connection
+
+    def _stay_alive(self, alive: psycopg.Connection[Any]) -> None:
+        """Hold our lock, and recover the jobs of those who hold theirs no more."""
+        import psycopg
+        from dbos import DBOS
+
+        while not self._stopping.wait(ALIVE_SECONDS):
+            try:
+                if alive.closed:
+                    alive = self._hold_lock()
+                running = self._fleet.client.list_workflows(
+                    status="PENDING", app_version=self._version, load_input=False, load_output=False
+                )
+                for other in {one.executor_id for one in running if one.executor_id} - {self.id}:
+                    if _is_gone(alive, other):
+                        self._say(f"worker {other} is gone; its runs are taken over")
+                        DBOS._recover_pending_workflows([other])
+            except (psycopg.Error, BridgeheadError) as error:
+                self._say(f"the database cannot be reached: {type(error).__name__}; trying again")
+                alive.close()
+        alive.close()
+
+
+def _is_gone(connection: psycopg.Connection[Any], worker: str) -> bool:
+    lock = [_LOCK_SPACE, worker]
+    row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", lock).fetchone()
+    if not row or not row[0]:
+        return False
+    connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", lock)
+    return True
+
+
+def _event(job: Job, ended: PassEnd, at: str) -> FlowEvent:
+    kind = "paused" if ended.status is RunStatus.WAITING else ended.status.value
+    run = Run(
+        id=job.run_id,
+        name=job.name,
+        version=job.version or "",
+        source="",
+        root=job.project,
+        status=ended.status,
+        input=job.settings,
+        created=job.created,
+        updated=at,
+    )
+    facts: dict[str, Any] = {"waits_for": [str(made.document["agent_name"]) for made in ended.open_requests]}
+    if ended.error is not None:
+        facts["error"] = ended.error
+    return FlowEvent(f"{job.id}/flow.{kind}", f"flow.{kind}", run, at, facts)

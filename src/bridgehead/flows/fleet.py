@@ -23,6 +23,7 @@ from bridgehead.flows.engine.engine import run_function
 from bridgehead.flows.engine.mailbox import FiledAnswer, Mailbox
 from bridgehead.flows.engine.replay import FAILED, ONE_TRY, Effort, Replay
 from bridgehead.flows.engine.run_pass import RunPass
+from bridgehead.flows.engine.run_request import RUN_KEY
 from bridgehead.flows.engine.settlement import MatchedAnswer, Rules
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.files.checkpoint_files import RunFiles
@@ -272,7 +273,8 @@ def _request_id(job: Job, number: int) -> str:
 
 def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
     try:
-        returned = run_function(flow, Context(present), typed_settings(flow, dict(job.settings)))
+        given = {name: value for name, value in job.settings.items() if name != RUN_KEY}
+        returned = run_function(flow, Context(present), typed_settings(flow, given))
         if present.open_blocks:
             raise FlowMistake("the flow caught its own pause; let BaseException pass")
         present.refuse_unvisited()

@@ -21,7 +21,7 @@ import pytest
 
 from bridgehead.assembly.flows.fleet import Fleet, FleetAddress
 from bridgehead.contract.pending import PendingItem
-from bridgehead.control_plane.records import EventFilter
+from bridgehead.control_plane.records import EventFilter, PendingFilter
 from bridgehead.control_plane.stores import open_store
 from support.postgres import PostgresServer, postgres_server
 
@@ -58,6 +58,29 @@ def release(ctx: Context, tag: str) -> str:
     built = ctx.step("build", note, f"built {tag}")
     notes = ctx.ask("notes", agent="writer", prompt=f"Write release notes for {tag}.")
     return f"{built}: {notes}"
+
+
+@flow("note", version="1")
+def noting(ctx: Context, line: str) -> str:
+    return ctx.step("note", note, line)
+
+
+@flow("sleeper", version="1")
+def sleeper(ctx: Context) -> str:
+    ctx.step("before", note, "before")
+    ctx.sleep(1.5)
+    return ctx.step("after", note, "after")
+
+
+@flow("breaks", version="1")
+def breaks(ctx: Context) -> str:
+    ctx.step("first", note, "first")
+    return ctx.step("read", lambda: (HERE / "wanted").read_text())
+
+
+@flow("poison", version="1")
+def poison(ctx: Context) -> None:
+    ctx.step("die", lambda: os.kill(os.getpid(), 9))
 
 
 @flow("meeting", version="1")
@@ -121,18 +144,30 @@ class TestFleet:
         document: dict[str, Any] = json.loads(self.run(*words, "--json"))
         return document
 
-    def until(self, run_id: str, *kinds: str, times: int = 1) -> dict[str, Any]:
+    def until(self, run_id: str, *kinds: str, times: int = 1, failed: bool = False) -> dict[str, Any]:
         """The facts of the last of so many events of a run, however long it takes to happen."""
-        wanted = EventFilter(kinds=kinds, run_id=run_id)
-        for number, event in enumerate(self.store.follow(0, stop=threading.Event(), where=wanted), 1):
-            if number == times:
+        for event in self.store.follow(0, stop=threading.Event(), where=EventFilter(run_id=run_id)):
+            times -= event.event.kind in kinds
+            if not times:
                 return event.event.data
+            if event.event.kind == "flow.failed" and not failed:
+                raise AssertionError(event.event.data)
+        raise AssertionError("unreachable")
+
+    def first_of(self, kind: str, name: str, count: int) -> list[str]:
+        """The first runs of a flow to which that happened."""
+        found: list[str] = []
+        for event in self.store.follow(0, stop=threading.Event(), where=EventFilter(kinds=(kind,))):
+            if event.event.data["name"] == name:
+                found.append(str(event.event.run_id))
+            if len(found) == count:
+                return found
         raise AssertionError("unreachable")
 
     def asked(self, run_id: str) -> PendingItem:
         """The open question of a run, as soon as there is one."""
         self.until(run_id, "pending.opened")
-        return next(item for item in self.store.pending() if item.question.run_id == run_id)
+        return self.store.pending(PendingFilter(run_id=run_id))[0]
 
     def arrived(self, name: str = "a") -> int:
         """The process that has come to a meeting."""
@@ -145,8 +180,8 @@ class TestFleet:
         process.send_signal(signal.SIGKILL)
         process.wait()
 
-    def result(self, run_id: str) -> Any:
-        self.until(run_id, "flow.completed")
+    def result(self, run_id: str, *, retried: bool = False) -> Any:
+        self.until(run_id, "flow.completed", failed=retried)
         return self.fleet.client.retrieve_workflow(self.fleet.last_pass(run_id)).get_result()["result"]
 
     @property

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
 
 APPLICATION: Final = "bridgehead"
-FLOW_JOB: Final = "bridgehead.flow"
+FLOW_JOB, ANSWER_JOB, CALL_JOB = "bridgehead.flow", "bridgehead.answer", "bridgehead.call"
+SCHEDULED_JOB: Final = "bridgehead.scheduled"
 POSTGRES: Final = ("postgresql://", "postgres://")
 DEFAULT_QUEUE: Final = "default"
 NO_ANSWER_SECONDS: Final = 10 * 365 * 86_400.0
@@ -139,15 +140,16 @@ class Fleet:
 
     def enqueue(self, job: Job, *, version: str | None = None, after_seconds: float | None = None) -> None:
         """Put a pass into its queue, once. Without a version, whoever has the newest takes it."""
-        from dbos import EnqueueOptions
+        more = {"priority": job.priority, "app_version": version, "delay_seconds": after_seconds}
+        self.put(FLOW_JOB, job.id, job.queue, job.document(), **more)
 
-        options = EnqueueOptions(workflow_name=FLOW_JOB, queue_name=job.queue, workflow_id=job.id)
-        options["priority"] = job.priority
-        if version is not None:
-            options["app_version"] = version
-        if after_seconds is not None:
-            options["delay_seconds"] = after_seconds
-        self.client.enqueue(options, job.document())
+    def put(self, kind: str, job_id: str, queue: str, document: Mapping[str, Any], **more: Any) -> None:
+        """Put a job into a queue; one whose id is known is there already."""
+        given = {name: value for name, value in more.items() if value is not None}
+        self.client.enqueue(
+            {"workflow_name": kind, "queue_name": queue, "workflow_id": job_id, **given},  # type: ignore[typeddict-item]
+            document,
+        )
 
     def wake(self, run_id: str) -> None:
         """An answer has come: the run goes on now, if it waits."""
@@ -234,10 +236,11 @@ class Fleet:
             way = f"bridgehead flow status {run.id} shows where it stands"
             raise CannotRetry(run, f"it is {run.status.value}", way)
         records = tuple(self.records(job.next()).values())
-        again = what_failed(records, run.error or "")
-        if from_step is not None:
-            again = step_meant(records, from_step, run.id)
-        self.enqueue(job.next(forget=again))
+        if from_step is None:
+            self.enqueue(job.next(forget=what_failed(records, run.error or "")))
+        else:
+            # What was asked after the step may not be asked again.
+            self.enqueue(job.next(forget=step_meant(records, from_step, run.id))._replace(attempts=()))
         return self.status(run.id).run
 
 
@@ -289,7 +292,7 @@ def _run_of(status: WorkflowStatus) -> Run:
     return Run(
         id=job.run_id,
         name=job.name,
-        version=job.version or "",
+        version=job.version or output.get("version", ""),
         source=status.app_version or "",
         root=job.project,
         status=state,

@@ -9,36 +9,47 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from bridgehead.assembly.flows.fleet import (
+    ANSWER_JOB,
     APPLICATION,
+    CALL_JOB,
     FLOW_JOB,
     MOST_ATTEMPTS,
+    SCHEDULED_JOB,
     Fleet,
     FleetAddress,
     checked_queue,
     delay_before,
 )
 from bridgehead.assembly.flows.recording import key_of, record_event, withdraw_request
-from bridgehead.contract.record_words import Part, PendingState
+from bridgehead.contract.pending import Answer
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.errors import BridgeheadError, NotFound, StoreError, UserError
-from bridgehead.flows.definition import Flow
+from bridgehead.flows.definition import Flow, defaults_of, refuse_incomplete
 from bridgehead.flows.discovery import find_flow, flows_in
+from bridgehead.flows.engine.settlement import RETRIED
+from bridgehead.flows.files.agent_files import AgentRequest
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.fleet import Job, PassEnd, run_pass
+from bridgehead.flows.handlers import Handler, Reply
 from bridgehead.flows.interfaces import FlowEvent, OpenRequest
 from bridgehead.flows.journals.base import Run
+from bridgehead.flows.operations.drive import backoff_before
 from bridgehead.flows.operations.pending_items import question_of, response_document
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import FLEET, RunStatus
+from bridgehead.flows.words import DEFAULT_MAX_RETRIES, FLEET, RequestStatus, RunStatus
 from bridgehead.host.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -53,7 +64,37 @@ _LOCK_SPACE: Final = 0x62726467
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 """So the server notices within seconds that a worker's machine is gone, and frees its lock."""
 
+_LIMIT: Final = re.compile(r"([^=]+)=(?:([1-9][0-9]{0,5})(?![0-9/]),?)?(?:([1-9][0-9]{0,8})/([smh]))?")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
 T = TypeVar("T")
+
+
+class Limit(NamedTuple):
+    """How much of an agent or a handler the whole fleet uses at once and in a time; a queue of its own keeps it."""
+
+    name: str
+    concurrency: int | None = None
+    rate: tuple[int, float] | None = None
+    """(calls, seconds)."""
+
+    @property
+    def queue(self) -> str:
+        return f"limit.{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """`writer=2`, `writer=30/m` or `runtime:codex=4,60/m`."""
+        found = _LIMIT.fullmatch(text)
+        if found is None:
+            raise UserError(
+                f"{text!r} is not a limit", hint="write NAME=CALLS, NAME=CALLS/s (m, h) or both: writer=2,30/m"
+            )
+        name, at_once, most, unit = found.groups()
+        rate = (int(most), _SECONDS[unit]) if most else None
+        if rate is None and at_once is None:
+            raise UserError(f"{text!r} limits nothing", hint="write NAME=CALLS or NAME=CALLS/m")
+        return cls(name, int(at_once) if at_once else None, rate)
 
 
 class FlowFailedHere(Exception):
@@ -67,6 +108,8 @@ def flows_of(folder: Path) -> tuple[dict[str, Flow], str]:
     for file in files:
         if b"bridgehead" in file.read_bytes():
             for flow in flows_in(file):
+                if flow.schedule:
+                    refuse_incomplete(flow, defaults_of(flow))
                 if found.setdefault(flow.name, flow) is not flow:
                     raise UserError(f"{folder} has two flows named {flow.name}", hint="give one of them another name")
     if not found:
@@ -87,13 +130,20 @@ class Worker:
         queue: str,
         concurrency: int,
         say: Callable[[str], None],
+        handler: tuple[str, Handler] | None = None,
+        limits: Sequence[Limit] = (),
+        folder: Path | None = None,
     ) -> None:
+        """`handler`: who answers what flows ask, by the name it was made from; without one, anybody may."""
         self._address = address
         self._flows = flows
         self._version = version
         self._queue = checked_queue(queue)
         self._concurrency = concurrency
         self._say = say
+        self._handler = handler
+        self._limits = {limit.name: limit for limit in limits}
+        self._folder = folder or Path.cwd()
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(2).hex()}"
         self._fleet = Fleet(address)
         self._clock = SystemClock()
@@ -103,6 +153,7 @@ class Worker:
 
     def start(self) -> None:
         from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+        from dbos._queue import QueueRateLimit
 
         config = DBOSConfig(
             name=APPLICATION,
@@ -112,6 +163,7 @@ class Worker:
             application_version=self._version,
             executor_id=self.id,
             log_level="CRITICAL",
+            scheduler_polling_interval_sec=5.0,
         )
         alive = self._hold_lock()
         after = self._fleet.store.last_seq()
@@ -121,9 +173,31 @@ class Worker:
         def one_pass(document: dict[str, Any]) -> dict[str, Any]:
             return self._pass(document)
 
-        DBOS.listen_queues([self._queue])
+        @DBOS.workflow(name=ANSWER_JOB, max_recovery_attempts=MOST_ATTEMPTS)
+        def answer(document: dict[str, Any]) -> None:
+            self._answer(document)
+
+        @DBOS.workflow(name=CALL_JOB, max_recovery_attempts=MOST_ATTEMPTS)
+        def call(document: dict[str, Any]) -> list[Any]:
+            return self._call(document)
+
+        @DBOS.workflow(name=SCHEDULED_JOB)
+        def scheduled(at: Any, name: str) -> None:
+            self._checkpoint("submit", lambda: self._submit(name, str(at)))
+
+        agents = [f"{self._queue}.agents"] if self._handler else []
+        DBOS.listen_queues([self._queue, *agents, *(limit.queue for limit in self._limits.values())])
         DBOS.launch()
-        DBOS.register_queue(self._queue, worker_concurrency=self._concurrency, polling_interval_sec=QUEUE_POLL_SECONDS)
+        for queue in (self._queue, *agents):
+            DBOS.register_queue(queue, worker_concurrency=self._concurrency, polling_interval_sec=QUEUE_POLL_SECONDS)
+        for limit in self._limits.values():
+            rate = limit.rate and QueueRateLimit(limit=limit.rate[0], period=limit.rate[1])
+            poll = QUEUE_POLL_SECONDS
+            DBOS.register_queue(
+                limit.queue, global_concurrency=limit.concurrency, limiter=rate, polling_interval_sec=poll
+            )
+        if DBOS.get_latest_application_version()["version_name"] == self._version:
+            self._schedule(scheduled)
         self._run(self._follow, after)
         self._run(self._stay_alive, alive)
 
@@ -151,7 +225,7 @@ class Worker:
         self._checkpoint(ended.status.value, lambda: self._lasting(lambda store: self._note(store, job, ended)))
         if ended.status is RunStatus.FAILED:
             raise FlowFailedHere(ended.error)
-        return {"status": ended.status.value, "result": ended.result, "error": ended.error}
+        return {"status": ended.status.value, "result": ended.result, "error": ended.error, "version": flow.version}
 
     def _checkpoint(self, name: str, work: Callable[[], Any]) -> Any:
         """A DBOS step. An `async def` flow has a loop in this thread, where DBOS would refuse it: so in another one."""
@@ -179,6 +253,11 @@ class Worker:
             return
         after = delay_before(ended.wake, self._clock.now())
         self._fleet.enqueue(job.next(ended), version=self._version, after_seconds=after)
+        known = {attempt.request_id for attempt in job.attempts}
+        for attempt in ended.open_requests:
+            # What the handler's own answer opened again is not put to it again: somebody has to look at that.
+            if self._handler and attempt.request_id not in known and attempt.path != ended.forget:
+                self._ask_handler(attempt.document, job.project)
         if self._answers(job, [attempt.request_id for attempt in ended.open_requests]):
             self._fleet.wake(job.run_id)
 
@@ -208,6 +287,95 @@ class Worker:
                 self._say(f"the record cannot be used: {error.message}; trying again")
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    # Answering
+
+    def _ask_handler(self, request: Mapping[str, Any], project: str) -> None:
+        """Put a question into the queue of its agent, of its handler, or of the first for a place in the second."""
+        assert self._handler is not None
+        limits = [self._limits.get(name) for name in (str(request["agent_name"]), self._handler[0])]
+        queues = [limit.queue for limit in limits if limit is not None] or [f"{self._queue}.agents"]
+        document = {"request": request, "project": project, "inner": queues[1] if len(queues) > 1 else None}
+        self._fleet.put(ANSWER_JOB, f"answer/{request['request_id']}", queues[0], document, app_version=self._version)
+
+    def _answer(self, document: Mapping[str, Any]) -> None:
+        from dbos import DBOS
+
+        request_id = str(document["request"]["request_id"])
+        for attempt in range(DEFAULT_MAX_RETRIES + 1):
+            if attempt:
+                DBOS.sleep(backoff_before(attempt))
+            status, *said = self._called(document, f"call/{request_id}/{attempt}")
+            reply = Reply(RequestStatus(status), *said)
+            if reply.error_type not in RETRIED:
+                break
+        self._checkpoint("answer", lambda: self._lasting(lambda store: self._give(store, document, reply)))
+
+    def _called(self, document: Mapping[str, Any], job_id: str) -> list[Any]:
+        """What the handler said; where it has a limit besides its agent's, in its turn."""
+        if document["inner"] is None:
+            return self._call(document)
+
+        def waited() -> Any:
+            self._fleet.put(CALL_JOB, job_id, document["inner"], document, app_version=self._version)
+            handle: Any = self._fleet.client.retrieve_workflow(job_id)
+            return handle.get_result(polling_interval_sec=QUEUE_POLL_SECONDS)
+
+        made: list[Any] = self._checkpoint("call", waited)
+        return made
+
+    def _call(self, document: Mapping[str, Any]) -> list[Any]:
+        assert self._handler is not None
+        handler, request = self._handler[1], AgentRequest.from_dict(dict(document["request"]))
+
+        def said() -> list[Any]:
+            files = CheckpointFiles(FlowRoot.open(self._folder), self._clock)
+            reply = handler.answer(request, files)
+            assert reply is not None
+            return [reply.status.value, *reply[1:]]
+
+        made: list[Any] = self._checkpoint("call", said)
+        return made
+
+    def _give(self, store: Store, document: Mapping[str, Any], reply: Reply) -> None:
+        assert self._handler is not None
+        success = reply.status is RequestStatus.SUCCESS
+        status = AnswerStatus.SUCCESS if success else AnswerStatus.ERROR
+        message = None if success else reply.message or reply.status.value
+        answer = Answer(status=status, text=reply.text, message=message, by=self._handler[0])
+        try:
+            item = store.pending_item(key_of(str(document["request"]["request_id"]), document["project"]))
+            store.answer_pending(item.id, answer)
+        except UserError as error:
+            self._say(f"an answer was not taken: {error.message}")
+
+    # Schedules
+
+    def _schedule(self, starts: Callable[[Any, str], None]) -> None:
+        """The flows of the newest code decide what is started when."""
+        from dbos import DBOS, ScheduleInput
+
+        ours = {flow.name: flow.schedule for flow in self._flows.values() if flow.schedule}
+        for known in DBOS.list_schedules():
+            name = known["schedule_name"]
+            if name.startswith(f"{self._queue}/") and name.partition("/")[2] not in ours:
+                DBOS.delete_schedule(name)
+        DBOS.apply_schedules(
+            [
+                ScheduleInput(
+                    schedule_name=f"{self._queue}/{name}",
+                    workflow_fn=starts,
+                    schedule=cron,
+                    context=name,
+                    queue_name=self._queue,
+                )
+                for name, cron in ours.items()
+            ]
+        )
+
+    def _submit(self, name: str, at: str) -> str:
+        settings = defaults_of(self._flows[name])
+        return self._fleet.submit(name, settings, queue=self._queue, key=f"schedule {at}").id
 
     # Bringing runs back
 

@@ -85,6 +85,7 @@ def submit(
     examples=(
         "bridgehead worker --database postgresql://fleet@db.example/bridgehead",
         "bridgehead worker --dir flows --queue slow --concurrency 2",
+        "bridgehead worker --handler runtime:codex --limit runtime:codex=4,60/m --limit writer=1",
     ),
 )
 @database_option
@@ -99,22 +100,54 @@ def submit(
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the flows are."
 )
+@click.option("--handler", help="Who answers what flows ask: cmd:COMMAND, runtime:NAME or rig:ID; default: anyone.")
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N[,N/s|m|h]",
+    help="Calls of an agent, or of a handler (runtime:NAME), at once and in a time, across the fleet; repeatable.",
+)
 @click.option("--app-version", help="The version of this code; default: a digest of the Python files in the folder.")
 @click.pass_obj
 def worker(
-    app: App, database: str | None, queue: str, concurrency: int, folder: Path | None, app_version: str | None
+    app: App,
+    database: str | None,
+    queue: str,
+    concurrency: int,
+    folder: Path | None,
+    handler: str | None,
+    limits: tuple[str, ...],
+    app_version: str | None,
 ) -> None:
     """Run flows of a fleet until Ctrl-C or SIGTERM, which let the passes at work end.
 
     The worker serves the flows in the *.py files of its folder and of flows/ below it. A run that has begun is
     continued by workers of the same version only; new runs go to those of the newest version.
     """
+    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.fleet import FleetAddress
-    from bridgehead.assembly.flows.worker import Worker, flows_of
+    from bridgehead.assembly.flows.handlers import handler_makers
+    from bridgehead.assembly.flows.worker import Limit, Worker, flows_of
+    from bridgehead.flows.handlers import make_handler
 
     address = FleetAddress(_database(app, database))
-    flows, version = flows_of((app.cwd / folder if folder else app.cwd).resolve())
-    here = Worker(address, flows, app_version or version, queue=queue, concurrency=concurrency, say=app.say)
+    place = (app.cwd / folder if folder else app.cwd).resolve()
+    flows, version = flows_of(place)
+    if handler == "pending":
+        handler = None  # every question is a pending item
+    makers = handler_makers(Assembly(place, app.environ), app.say)
+    here = Worker(
+        address,
+        flows,
+        app_version or version,
+        queue=queue,
+        concurrency=concurrency,
+        say=app.say,
+        handler=(handler, make_handler(handler, makers)) if handler else None,
+        limits=[Limit.parse(text) for text in limits],
+        folder=place,
+    )
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())

@@ -19,13 +19,19 @@ import pytest
 class PostgresServer:
     """A running server; `fresh_url` names a schema nobody has used."""
 
-    def __init__(self, url: str, data: Path) -> None:
+    def __init__(self, url: str, data: Path, server: Any) -> None:
         self.url = url
         self.data = data
+        self._server = server
         self._numbers = itertools.count(1)
 
     def fresh_url(self) -> str:
         return f"{self.url}&schema=record_{next(self._numbers)}"
+
+    def restart(self) -> None:
+        """Every connection is lost, and for a while there is no server."""
+        self._server.stop()
+        _start(self._server)
 
     @contextmanager
     def admin(self) -> Iterator[Any]:
@@ -48,7 +54,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
         server = get_server(folder / "data", cleanup_mode="delete", start=False)
     _start(server)
-    running = PostgresServer(server.get_uri(), folder / "data")
+    running = PostgresServer(server.get_uri(), folder / "data", server)
     with running.admin() as admin:
         # Its clients are killed here, the machine is not; what a power cut would do is Postgres' own affair.
         admin.execute("ALTER SYSTEM SET fsync = off")

@@ -23,6 +23,7 @@ from bridgehead.assembly.flows.fleet import Fleet, FleetAddress
 from bridgehead.contract.pending import PendingItem
 from bridgehead.control_plane.records import EventFilter, PendingFilter
 from bridgehead.control_plane.stores import open_store
+from bridgehead.flows.words import RunStatus
 from support.postgres import PostgresServer, postgres_server
 
 __all__ = ["postgres_server"]
@@ -153,6 +154,11 @@ class TestFleet:
             if event.event.kind == "flow.failed" and not failed:
                 raise AssertionError(event.event.data)
         raise AssertionError("unreachable")
+
+    def until_state(self, run_id: str, state: RunStatus) -> None:
+        """Where no event says it: DBOS gives a job up without running anything of ours."""
+        while self.fleet.status(run_id).run.status is not state:
+            threading.Event().wait(0.2)
 
     def first_of(self, kind: str, name: str, count: int) -> list[str]:
         """The first runs of a flow to which that happened."""

@@ -43,7 +43,7 @@ NO_ANSWER_SECONDS: Final = 10 * 365 * 86_400.0
 """How long a run without `expires=` is put off; an answer brings it back at once."""
 EXPIRY_MARGIN_SECONDS: Final = 0.05
 """An ask expires after its time, not at it."""
-MOST_ATTEMPTS: Final = 5
+MOST_ATTEMPTS: Final = 3
 """So often a job is begun whose worker dies of it."""
 LOOKED_THROUGH: Final = 1000
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -98,6 +98,7 @@ class Fleet:
     def __init__(self, address: FleetAddress, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.address = address
         self._now = now
+        self._has_tables = False
 
     @cached_property
     def client(self) -> DBOSClient:
@@ -126,9 +127,11 @@ class Fleet:
         at: datetime | None = None,
     ) -> Run:
         """Hand in a run. The same key twice is one run; it is returned as it is now."""
-        from dbos import DBOS
+        if not self._has_tables:
+            from dbos import DBOS
 
-        DBOS.migrate(self.address.dbos_url, schema=self.address.schema)  # the first to come makes the tables
+            DBOS.migrate(self.address.dbos_url, schema=self.address.schema)  # the first to come makes them
+            self._has_tables = True
         now = self._now()
         run_id = f"{new_flow_id(now)}{os.urandom(4).hex()}"
         if key is not None:

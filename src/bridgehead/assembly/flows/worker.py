@@ -169,15 +169,15 @@ class Worker:
         after = self._fleet.store.last_seq()
         DBOS(config=config)
 
-        @DBOS.workflow(name=FLOW_JOB, max_recovery_attempts=MOST_ATTEMPTS)
+        @DBOS.workflow(name=FLOW_JOB, max_recovery_attempts=MOST_ATTEMPTS - 1)
         def one_pass(document: dict[str, Any]) -> dict[str, Any]:
             return self._pass(document)
 
-        @DBOS.workflow(name=ANSWER_JOB, max_recovery_attempts=MOST_ATTEMPTS)
+        @DBOS.workflow(name=ANSWER_JOB, max_recovery_attempts=MOST_ATTEMPTS - 1)
         def answer(document: dict[str, Any]) -> None:
             self._answer(document)
 
-        @DBOS.workflow(name=CALL_JOB, max_recovery_attempts=MOST_ATTEMPTS)
+        @DBOS.workflow(name=CALL_JOB, max_recovery_attempts=MOST_ATTEMPTS - 1)
         def call(document: dict[str, Any]) -> list[Any]:
             return self._call(document)
 

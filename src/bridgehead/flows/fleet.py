@@ -278,7 +278,9 @@ def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
         if present.open_blocks:
             raise FlowMistake("the flow caught its own pause; let BaseException pass")
         present.refuse_unvisited()
-        return PassEnd(RunStatus.COMPLETED, result=_plain(returned, flow), settled=_withdrawn(present, "completed"))
+        return PassEnd(
+            RunStatus.COMPLETED, result=_plain(returned, flow), settled=_withdrawn(present, "the run has ended")
+        )
     except Blocked as blocked:
         return _waiting(present, blocked)
     except Stopped as stopped:
@@ -330,7 +332,7 @@ def _asked_again(job: Job, present: FleetPass, path: str, error: str) -> PassEnd
 
 def _failed(present: FleetPass, error: BaseException) -> PassEnd:
     message = error.message if isinstance(error, BridgeheadError) else f"{type(error).__name__}: {error}"
-    return PassEnd(RunStatus.FAILED, error=storable(message), settled=_withdrawn(present, "failed"))
+    return PassEnd(RunStatus.FAILED, error=storable(message), settled=_withdrawn(present, "the run failed"))
 
 
 def _withdrawn(present: FleetPass, status: str) -> tuple[tuple[str, str], ...]:

@@ -175,6 +175,11 @@ class TestFleet:
         self.until(run_id, "pending.opened")
         return self.store.pending(PendingFilter(run_id=run_id))[0]
 
+    def store_connection(self) -> Any:
+        import psycopg
+
+        return psycopg.connect(**self.fleet.address.postgres.parameters)
+
     def arrived(self, name: str = "a") -> int:
         """The process that has come to a meeting."""
         return int((self.folder / f"{name}.here").read_text())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bridgehead.flows.words import RunStatus
+
 from .conftest import Submit, TestFleet
 
 pytestmark = pytest.mark.slow
@@ -73,3 +75,20 @@ def test_an_answer_that_does_not_fit_is_refused_when_it_is_given(fleet: TestFlee
     fleet.run("answer", question.id, "3")
 
     assert fleet.result(run) == 3
+
+
+def test_a_job_names_a_flow_of_the_worker_s_folder_and_brings_no_code(fleet: TestFleet, submit: Submit) -> None:
+    outside = fleet.folder.parent / "outside.py"
+    outside.write_text((fleet.folder / "work.py").read_text())
+    fleet.worker()
+    foreign = [submit(name) for name in (str(outside), "../outside", "outside:release", "os")]
+    ours = submit("note", settings={"line": "ours"})
+
+    assert fleet.result(ours) == "ours"
+    for run in foreign:
+        fleet.until_state(run, RunStatus.FAILED)
+        assert "has a flow" in str(fleet.fleet.status(run).run.error)
+    with fleet.store_connection() as connection:
+        kinds = connection.execute(f"SELECT DISTINCT serialization FROM {fleet.fleet.address.schema}.workflow_status")
+        assert {kind for (kind,) in kinds} <= {"portable_json", None}
+    assert fleet.effects == ["ours"]

@@ -176,7 +176,10 @@ class Fleet:
 
     def list(self, limit: int = 50) -> ListResult:
         """The runs of all queues, the latest touched first."""
-        return ListResult(tuple(_run_of(one) for one in list(self._newest(4 * limit).values())[:limit]))
+        newest = list(self._newest(4 * limit).items())[:limit]
+        waiting = [(run_id, _job_of(one).attempts) for run_id, one in newest if one.status == "DELAYED"]
+        agents = {run_id: tuple(str(made.document["agent_name"]) for made in asked) for run_id, asked in waiting}
+        return ListResult(tuple(_run_of(one) for _, one in newest), waits_for=agents)
 
     def status(self, reference: str | None) -> StatusResult:
         """One run with its steps, and what it waits for."""

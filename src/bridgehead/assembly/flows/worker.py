@@ -49,7 +49,7 @@ from bridgehead.flows.operations.drive import backoff_before
 from bridgehead.flows.operations.pending_items import question_of, response_document
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import DEFAULT_MAX_RETRIES, FLEET, RequestStatus, RunStatus
+from bridgehead.flows.words import DEFAULT_MAX_RETRIES, FLEET, AttemptStatus, RequestStatus, RunStatus
 from bridgehead.host.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -244,6 +244,8 @@ class Worker:
         Everything here may be done twice: a worker may die in the middle of it.
         """
         for request_id, status in ended.settled:
+            if status == AttemptStatus.COMPLETED:
+                continue  # its item was answered, and stays so
             withdraw_request(store, request_id, job.project, f"the flow's request is settled: {status}")
         for attempt in ended.open_requests:
             deadline = utc_text(attempt.deadline)

@@ -272,8 +272,9 @@ def list_(app: App, root: Path | None, limit: int, database: str | None) -> None
     listed = list_runs(ListRequest(root or app.cwd, limit))
     with fleet.here(app, root, database) as known:
         if known is not None:
-            runs = sorted([*listed.runs, *known.list(limit).runs], key=lambda run: run.created, reverse=True)
-            listed = listed._replace(runs=tuple(runs[:limit]))
+            theirs = known.list(limit)
+            runs = sorted([*listed.runs, *theirs.runs], key=lambda run: run.created, reverse=True)
+            listed = listed._replace(runs=tuple(runs[:limit]), waits_for=theirs.waits_for)
     app.emit(list_document(listed), lambda: list_text(listed, SystemClock().now(), app.width))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -25,7 +25,7 @@ from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Journal, Record, Run
 from bridgehead.flows.journals.sqlite import MemoryJournal
 from bridgehead.flows.values.ids import parents_of
-from bridgehead.flows.words import RunStatus
+from bridgehead.flows.words import NOTHING, RunStatus
 
 PART: Final = "part"
 """The kind of a step that has not ended and of which only what is inside has been recorded."""
@@ -107,6 +107,8 @@ class ListResult(NamedTuple):
     """Newest first."""
     unfinished: StatusResult | None = None
     """The one run that is running or waiting, looked at more closely."""
+    waits_for: Mapping[str, tuple[str, ...]] = NOTHING
+    """The agents that runs of a fleet wait for, by run."""
 
 
 class StatusRequest(NamedTuple):

@@ -18,6 +18,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
@@ -113,7 +114,8 @@ def _latencies(fleet: Fleet, store: Store) -> list[float]:
         next(event for event in events if event.event.kind == "flow.paused")
         store.answer_pending(str(opened.data["id"]), Answer(text=repr(time.time()), by="bench"))
         next(event for event in events if event.event.kind == "flow.completed")
-        late.append(float(fleet.status(run).run.result or 0) * 1000)
+        handle: Any = fleet.client.retrieve_workflow(fleet.last_pass(run))
+        late.append(float(handle.get_result()["result"]) * 1000)
     return late
 
 

@@ -28,7 +28,7 @@ from bridgehead.flows.engine.settlement import MatchedAnswer, Rules
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.files.checkpoint_files import RunFiles
 from bridgehead.flows.interfaces import Announcer
-from bridgehead.flows.journals.base import Record
+from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
 from bridgehead.flows.values.ids import sha256_hex, uuid_text
 from bridgehead.flows.values.times import parse_time, utc_text
@@ -68,6 +68,13 @@ class Job(NamedTuple):
     def project(self) -> str:
         """What pending items and events of the run name as their project."""
         return f"{FLEET}{self.queue}"
+
+    def run(self, status: RunStatus, updated: str, **more: Any) -> Run:
+        """The run as journals keep one."""
+        run = Run(
+            self.run_id, self.name, self.version or "", "", self.project, status, self.settings, self.created, updated
+        )
+        return run._replace(**more)
 
     def document(self) -> dict[str, Any]:
         return {**self._asdict(), "attempts": [list(one) for one in self.attempts], "forgets": list(self.forgets)}

@@ -46,6 +46,13 @@ EXPIRY_MARGIN_SECONDS: Final = 0.05
 MOST_ATTEMPTS: Final = 3
 """So often a job is begun whose worker dies of it."""
 LOOKED_THROUGH: Final = 1000
+_UNFINISHED: Final = {
+    "DELAYED": RunStatus.WAITING,
+    "ENQUEUED": RunStatus.QUEUED,
+    "PENDING": RunStatus.RUNNING,
+    "CANCELLED": RunStatus.CANCELLED,
+}
+"""Where a run without an output stands, by what DBOS says of its last pass."""
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -292,38 +299,14 @@ def _job_of(status: WorkflowStatus) -> Job:
 def _run_of(status: WorkflowStatus) -> Run:
     """A run as journals keep it, from its last pass."""
     job = _job_of(status)
-    state, error = _state_of(status)
-    output = status.output if isinstance(status.output, dict) else {}
-    moved = datetime.fromtimestamp((status.updated_at or 0) / 1000, UTC)
-    return Run(
-        id=job.run_id,
-        name=job.name,
-        version=job.version or output.get("version", ""),
-        source=status.app_version or "",
-        root=job.project,
-        status=state,
-        input=job.settings,
-        created=job.created,
-        updated=utc_text(moved),
-        result=output.get("result"),
-        error=error,
-    )
-
-
-def _state_of(status: WorkflowStatus) -> tuple[RunStatus, str | None]:
-    match status.status:
-        case "DELAYED":
-            return RunStatus.WAITING, None
-        case "ENQUEUED":
-            return RunStatus.QUEUED, None
-        case "PENDING":
-            return RunStatus.RUNNING, None
-        case "CANCELLED":
-            return RunStatus.CANCELLED, None
-        case "ERROR":
-            return RunStatus.FAILED, str(status.error)
-        case "SUCCESS":
-            output: dict[str, Any] = status.output or {}
-            return RunStatus(output["status"]), output.get("error")
-        case _:
-            return RunStatus.FAILED, f"its worker died {MOST_ATTEMPTS} times; it is not begun again by itself"
+    output: dict[str, Any] = status.output or {}
+    moved = utc_text(datetime.fromtimestamp((status.updated_at or 0) / 1000, UTC))
+    version = job.version or output.get("version", "")
+    if status.status in _UNFINISHED:
+        return job.run(_UNFINISHED[status.status], moved, version=version)
+    if status.status == "SUCCESS":
+        state, error = RunStatus(output["status"]), output.get("error")
+    else:
+        gone = f"its worker died {MOST_ATTEMPTS} times; it is not begun again by itself"
+        state, error = RunStatus.FAILED, str(status.error) if status.status == "ERROR" else gone
+    return job.run(state, moved, version=version, result=output.get("result"), error=error)

@@ -44,7 +44,6 @@ from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.fleet import Job, PassEnd, run_pass
 from bridgehead.flows.handlers import Handler, Reply
 from bridgehead.flows.interfaces import FlowEvent, OpenRequest
-from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.drive import backoff_before
 from bridgehead.flows.operations.pending_items import question_of, response_document
 from bridgehead.flows.values.ids import sha256_hex
@@ -57,10 +56,10 @@ if TYPE_CHECKING:
 
     from bridgehead.control_plane.stores.base import Store
 
-QUEUE_POLL_SECONDS: Final = 0.1
+QUEUE_POLL_SECONDS: Final = 0.25
 ALIVE_SECONDS: Final = 2.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
-_LOCK_SPACE: Final = 0x62726467
+_ALIVE_LOCKS, _FOLLOWER_LOCKS = 0x62726467, 0x62726468
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 """So the server notices within seconds that a worker's machine is gone, and frees its lock."""
 
@@ -148,6 +147,7 @@ class Worker:
         self._fleet = Fleet(address)
         self._clock = SystemClock()
         self._stopping = threading.Event()
+        self._follows = threading.Event()
         self._threads: list[threading.Thread] = []
         self._hop = ThreadPoolExecutor(thread_name_prefix="checkpoint")
 
@@ -166,7 +166,6 @@ class Worker:
             scheduler_polling_interval_sec=5.0,
         )
         alive = self._hold_lock()
-        after = self._fleet.store.last_seq()
         DBOS(config=config)
 
         @DBOS.workflow(name=FLOW_JOB, max_recovery_attempts=MOST_ATTEMPTS - 1)
@@ -198,7 +197,7 @@ class Worker:
             )
         if DBOS.get_latest_application_version()["version_name"] == self._version:
             self._schedule(scheduled)
-        self._run(self._follow, after)
+        self._run(self._follow)
         self._run(self._stay_alive, alive)
 
     def stop(self) -> None:
@@ -381,9 +380,11 @@ class Worker:
 
     # Bringing runs back
 
-    def _follow(self, after: int) -> None:
-        """Wake runs as their answers are recorded, first those whose answers came while no worker was there."""
+    def _follow(self) -> None:
+        """Wake runs as their answers are recorded, first those whose answers came while nobody did. One worker does."""
         wanted = EventFilter(kinds=("pending.answered",), parts=(Part.FLOWS,))
+        self._follows.wait()
+        after = self._lasting(lambda store: store.last_seq())
         self._lasting(lambda store: self._wake_answered())
         while not self._stopping.is_set():
             try:
@@ -408,7 +409,7 @@ class Worker:
         options = {**self._address.postgres.parameters}
         options["options"] = f"{options.get('options', '')} {_KEEPALIVE}".strip()
         connection = psycopg.connect(**options, autocommit=True)  # type: ignore[arg-type]
-        connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", [_LOCK_SPACE, self.id])
+        connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", [_ALIVE_LOCKS, self.id])
         return connection
 
     def _stay_alive(self, alive: psycopg.Connection[Any]) -> None:
@@ -416,10 +417,14 @@ class Worker:
         import psycopg
         from dbos import DBOS
 
-        while not self._stopping.wait(ALIVE_SECONDS):
+        while True:
             try:
                 if alive.closed:
                     alive = self._hold_lock()
+                if not self._follows.is_set() and _got_lock(
+                    alive, _FOLLOWER_LOCKS, f"{self._address.schema} {self._queue}"
+                ):
+                    self._follows.set()
                 running = self._fleet.client.list_workflows(
                     status="PENDING", app_version=self._version, load_input=False, load_output=False
                 )
@@ -430,31 +435,27 @@ class Worker:
             except (psycopg.Error, BridgeheadError) as error:
                 self._say(f"the database cannot be reached: {type(error).__name__}; trying again")
                 alive.close()
-        alive.close()
+            if self._stopping.wait(ALIVE_SECONDS):
+                self._follows.set()
+                alive.close()
+                return
+
+
+def _got_lock(connection: psycopg.Connection[Any], space: int, name: str) -> bool:
+    row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [space, name]).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _is_gone(connection: psycopg.Connection[Any], worker: str) -> bool:
-    lock = [_LOCK_SPACE, worker]
-    row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", lock).fetchone()
-    if not row or not row[0]:
+    if not _got_lock(connection, _ALIVE_LOCKS, worker):
         return False
-    connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", lock)
+    connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", [_ALIVE_LOCKS, worker])
     return True
 
 
 def _event(job: Job, ended: PassEnd, at: str) -> FlowEvent:
     kind = "paused" if ended.status is RunStatus.WAITING else ended.status.value
-    run = Run(
-        id=job.run_id,
-        name=job.name,
-        version=job.version or "",
-        source="",
-        root=job.project,
-        status=ended.status,
-        input=job.settings,
-        created=job.created,
-        updated=at,
-    )
+    run = job.run(ended.status, at)
     facts: dict[str, Any] = {"waits_for": [str(made.document["agent_name"]) for made in ended.open_requests]}
     if ended.error is not None:
         facts["error"] = ended.error

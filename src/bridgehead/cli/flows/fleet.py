@@ -154,7 +154,9 @@ def worker(
     here.start()
     app.say(f"worker {here.id} of version {app_version or version} serves {', '.join(sorted(flows))} on {queue}")
     stopped.wait()
-    app.say("stopping: no new runs are taken")
+    app.say("stopping: no new runs are taken; once more ends it at once")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     here.stop()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bridgehead.contract.pending import Answer
 from bridgehead.flows.words import RunStatus
 
 from .conftest import Submit, TestFleet
@@ -92,3 +93,27 @@ def test_a_job_names_a_flow_of_the_worker_s_folder_and_brings_no_code(fleet: Tes
         kinds = connection.execute(f"SELECT DISTINCT serialization FROM {fleet.fleet.address.schema}.workflow_status")
         assert {kind for (kind,) in kinds} <= {"portable_json", None}
     assert fleet.effects == ["ours"]
+
+
+def test_an_async_flow_runs_on_a_worker(fleet: TestFleet, submit: Submit) -> None:
+    (fleet.folder / "more.py").write_text(
+        "import asyncio\n"
+        "from bridgehead.flows import asking, flow\n"
+        "async def double(number):\n"
+        "    await asyncio.sleep(0)\n"
+        "    return 2 * number\n"
+        "async def one(ctx, number):\n"
+        "    return await ctx.step('double', double, number)\n"
+        "@flow('both')\n"
+        "async def both(ctx):\n"
+        "    made = await ctx.map('many', one, [1, 2])\n"
+        "    said = await ctx.gather(*(asking(word, agent='a', prompt=word) for word in ('left', 'right')))\n"
+        "    return [*made, *said, len(ctx.uuid())]\n"
+    )
+    fleet.worker()
+    run = submit("both")
+    fleet.until(run, "pending.opened", times=2)
+    for item in fleet.store.pending():
+        fleet.store.answer_pending(item.id, Answer(text=item.question.prompt.upper(), by="test"))
+
+    assert fleet.result(run) == [2, 4, "LEFT", "RIGHT", 36]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,7 @@ from bridgehead.assembly.flows.worker import Limit
 from bridgehead.errors import BridgeheadError
 from bridgehead.flows.words import RunStatus
 
-from .conftest import Submit, TestFleet
+from .conftest import BRIDGEHEAD, Submit, TestFleet
 
 
 @pytest.mark.slow
@@ -117,3 +119,24 @@ def test_limits_are_read(text: str, limit: Limit) -> None:
 def test_what_is_no_limit_is_refused(text: str) -> None:
     with pytest.raises(BridgeheadError, match="limit"):
         Limit.parse(text)
+
+
+def test_what_a_fleet_needs_is_said_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("from bridgehead.flows import flow\n@flow('one')\ndef one(ctx): ...\n")
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [BRIDGEHEAD, *words], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode in (1, 2), "internal error" in done.stderr) == (True, False), done.stderr
+        return done.stderr
+
+    nowhere = ("--database", "postgresql://bridgehead@127.0.0.1:9/none")
+    assert "a fleet needs a Postgres database" in said("flow", "submit", "one.py")
+    assert "cannot be reached" in said("flow", "submit", "one.py", *nowhere)
+    assert "cannot be reached" in said("worker", *nowhere)
+    assert "has no option --tag" in said("flow", "submit", "one.py", "--tag", "v1", *nowhere)
+    assert "not a time" in said("flow", "submit", "one.py", "--at", "noon", *nowhere)
+    (tmp_path / "one.py").unlink()
+    assert "no flow was found" in said("worker", *nowhere)

@@ -279,6 +279,7 @@ def has_begun(url: str) -> bool:
 def open_fleet(url: str) -> Iterator[Fleet]:
     fleet = Fleet(FleetAddress(url))
     try:
+        fleet.store.last_seq()  # says in plain words when the server cannot be reached
         yield fleet
     finally:
         fleet.close()

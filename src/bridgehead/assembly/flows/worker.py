@@ -165,6 +165,7 @@ class Worker:
             log_level="CRITICAL",
             scheduler_polling_interval_sec=5.0,
         )
+        self._fleet.store.last_seq()  # says in plain words when the server cannot be reached
         alive = self._hold_lock()
         DBOS(config=config)
 

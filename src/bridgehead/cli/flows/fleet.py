@@ -15,7 +15,7 @@ import click
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.flows.reports import run_document
 from bridgehead.cli.output import App
-from bridgehead.errors import StoreError, UserError
+from bridgehead.errors import NotFound, StoreError, UserError
 from bridgehead.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -68,14 +68,10 @@ def submit(
         raise UserError(f"flow {flow.name} works on files of a project and was not submitted", hint="use: flow run")
     settings = {**defaults_of(flow), **read_options(flow, words)}
     refuse_incomplete(flow, settings)
+    at = None if moment is None else _moment(moment)
     with open_fleet(_database(app, database)) as fleet:
         run = fleet.submit(
-            flow.name,
-            settings,
-            queue=queue,
-            key=key or flow.key_for(settings),
-            priority=priority,
-            at=None if moment is None else _moment(moment),
+            flow.name, settings, queue=queue, key=key or flow.key_for(settings), priority=priority, at=at
         )
     return show(app, run)
 
@@ -181,9 +177,21 @@ def here(app: App, root: Path | None, database: str | None) -> Iterator[Fleet | 
 
 @contextmanager
 def owner_of(app: App, flow_id: str | None, root: Path | None, database: str | None) -> Iterator[Fleet | None]:
-    """The fleet, if the run meant is one of its."""
+    """The fleet, if the run meant is one of its, and none of this directory."""
+    if database is None and _is_here(app, flow_id):
+        yield None
+        return
     with here(app, root, database) as fleet:
-        yield fleet if fleet is not None and (flow_id or database) and fleet.knows(flow_id) else None
+        yield fleet if fleet is not None and fleet.knows(flow_id) else None
+
+
+def _is_here(app: App, flow_id: str | None) -> bool:
+    from bridgehead.flows.operations.inspect import StatusRequest, status
+
+    try:
+        return bool(status(StatusRequest(app.cwd, flow_id)))
+    except NotFound:
+        return False
 
 
 def show(app: App, run: Run) -> int:

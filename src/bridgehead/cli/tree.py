@@ -25,6 +25,7 @@ COMMANDS = {
         "Exchange signed messages between agents on different machines, over git.",
     ),
     "flow": ("bridgehead.cli.flows.flows:flow", "Run programs that pause for an agent and resume with its answer."),
+    "worker": ("bridgehead.cli.flows.fleet:worker", "Run flows of a fleet, taken from a queue in Postgres."),
     "template": ("bridgehead.cli.flows.template:template", "Create projects from template packages."),
     "bus": ("bridgehead.cli.bus:bus", "Connect a message bus with remote voice and chat participants."),
     "pending": ("bridgehead.cli.commands.pending:pending", "List what is waiting for an answer, in all projects."),

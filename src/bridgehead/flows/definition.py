@@ -44,6 +44,7 @@ class Flow:
         operational: Sequence[str] = (),
         abandon: Abandon | None = None,
         id: RunKey | None = None,
+        schedule: str | None = None,
     ) -> None:
         """`agents`: those it is known to ask, for the message when a handler knows none of that name.
 
@@ -53,6 +54,7 @@ class Flow:
         `describe_options`: those options for --help, each with what it does.
         `abandon`: cleans up after a run that is given up by `--fresh` or `flow cancel`.
         `id`: the key a run is started under, as `--id` gives it: `"release-{tag}"`, or a function of the settings.
+        `schedule`: a cron line by which the workers of a fleet start it: `"0 6 * * *"`, in UTC.
         `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
         """
         if not _NAME.fullmatch(name):
@@ -69,6 +71,7 @@ class Flow:
         self.operational = frozenset(operational)
         self.abandon = abandon
         self.id = id
+        self.schedule = schedule
 
     def __call__(self, ctx: Any, *arguments: Any, **keywords: Any) -> Any:
         return self.function(ctx, *arguments, **keywords)

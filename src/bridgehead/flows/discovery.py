@@ -64,10 +64,19 @@ def _flow_in_file(file: Path, name: str) -> Flow:
     module = _module_of(file)
     if name:
         return _checked(getattr(module, name, None), f"{file}:{name}")
-    flows = [value for value in vars(module).values() if isinstance(value, Flow)]
+    flows = _flows_of(module)
     if len(flows) != 1:
         raise FlowMistake(f"{file} holds {len(flows)} flows; name one as {file.name}:function")
     return flows[0]
+
+
+def flows_in(file: Path) -> list[Flow]:
+    """Every flow a file defines."""
+    return _flows_of(_module_of(file))
+
+
+def _flows_of(module: ModuleType) -> list[Flow]:
+    return [value for value in vars(module).values() if isinstance(value, Flow)]
 
 
 def _module_of(file: Path) -> ModuleType:

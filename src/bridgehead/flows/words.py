@@ -25,6 +25,8 @@ CONTRACT_VERSION: Final = "1.0"
 ANSWER_SCHEMA: Final = "answer_schema"
 """Where a request's context holds the JSON Schema of its answer, for handlers that check before they send."""
 
+FLEET: Final = "fleet:"
+"""What the project of a run on a fleet begins with, instead of a directory; the name of its queue follows."""
 DEFAULT_TIMEOUT_SECONDS: Final = 120
 DEFAULT_MAX_RETRIES: Final = 2
 
@@ -101,9 +103,11 @@ class RunStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    QUEUED = "queued"
+    """On a fleet: it waits for a worker."""
     INTERRUPTED = "interrupted"
     """Never recorded: how a run is shown whose process is gone; `flow resume` goes on with it."""
 
     @property
     def ended(self) -> bool:
-        return self not in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.INTERRUPTED)
+        return self in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)

@@ -329,3 +329,19 @@ def test_a_broad_except_in_a_flow_does_not_swallow_the_pause(flow_project: Any) 
             return "swallowed"
 
     assert flow_project.run(make(work)).exit_code == 42
+
+
+def test_a_sleep_is_counted_from_the_first_time_it_was_come_to(flow_project: Any) -> None:
+    def work(ctx: Context) -> str:
+        ctx.sleep(60)
+        answer: str = ctx.ask("q", agent="a", prompt="?")
+        ctx.sleep(5)
+        return answer
+
+    begun = flow_project.clock.now()
+    flow_project.run(make(work))
+    flow_project.clock.advance(1000)
+    flow_project.answer("x")
+
+    assert flow_project.resume(make(work)).result == "x"
+    assert (flow_project.clock.now() - begun).total_seconds() == 60 + 1000 + 5

@@ -12,8 +12,7 @@ from bridgehead.flows import MockAgentInvoker, TemplateCreateOrchestrator
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.template_create.agents import NewAgent, Recommendation, yaml_text
 from bridgehead.flows.template_create.choices import OPTIONS, Choices, read_words
-from bridgehead.flows.template_create.phases.p2_manifest import Manifest, template_name
-from bridgehead.flows.template_create.phases.p3_settings import Settings
+from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settings, template_name
 from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
 from bridgehead.flows.template_create.phases.p5_agents import take_inventory
 from bridgehead.flows.template_create.phases.p8_documentation import within

@@ -46,17 +46,9 @@ class RecordingAnnouncer(Announcer):
         self._gave_up = False
 
     def happened(self, event: FlowEvent) -> None:
-        from bridgehead.flows.operations.pending_items import event_of
-
-        status = _STATUS_AFTER.get(event.kind)
-        recorded = event_of(event)
-        if status is None:
-            self._write(lambda store: store.append([recorded]))
-            if event.kind == "flow.responded":
-                self.settled(str(event.data["request_id"]), event.run.root, "answered by flow respond")
-        else:
-            run = _run_after(event, status, recorded.at)
-            self._write(lambda store: store.save_run(run, events=[recorded]))
+        self._write(lambda store: record_event(store, event))
+        if event.kind == "flow.responded":
+            self.settled(str(event.data["request_id"]), event.run.root, "answered by flow respond")
 
     def asked(self, request: OpenRequest) -> None:
         from bridgehead.flows.operations.pending_items import question_of
@@ -68,13 +60,13 @@ class RecordingAnnouncer(Announcer):
 
         def look(store: Store) -> None:
             with suppress(NotFound):
-                known.append(store.pending_item(_key_of(request_id, root)))
+                known.append(store.pending_item(key_of(request_id, root)))
 
         self._write(look)
         return bool(known)
 
     def settled(self, request_id: str, root: str, status: str) -> None:
-        self._write(lambda store: _withdraw(store, request_id, root, f"the flow's request is settled: {status}"))
+        self._write(lambda store: withdraw_request(store, request_id, root, f"the flow's request is settled: {status}"))
 
     def close(self) -> None:
         if self._store is not None:
@@ -143,10 +135,26 @@ def answer_flow(item: PendingItem, answer: Answer) -> None:
     from bridgehead.assembly.application import Assembly
     from bridgehead.flows.engine.run_request import RunInputs
     from bridgehead.flows.operations.pending_items import response_to
-    from bridgehead.flows.operations.respond import respond
+    from bridgehead.flows.operations.respond import refuse_unfit, respond
+    from bridgehead.flows.words import ANSWER_SCHEMA, FLEET
 
     request = response_to(item.question, answer)
+    if item.question.project.startswith(FLEET):
+        # A worker reads it from the record; no file is written.
+        refuse_unfit(request.reply, {"context": {ANSWER_SCHEMA: item.question.schema}})
+        return
     respond(request, RunInputs(size_limits=size_limits(Assembly(request.root).settings)))
+
+
+def record_event(store: Store, event: FlowEvent) -> None:
+    """Append an event; one after which the run stands elsewhere together with that."""
+    from bridgehead.flows.operations.pending_items import event_of
+
+    status, recorded = _STATUS_AFTER.get(event.kind), event_of(event)
+    if status is None:
+        store.append([recorded])
+    else:
+        store.save_run(_run_after(event, status, recorded.at), events=[recorded])
 
 
 def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
@@ -174,15 +182,15 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
     )
 
 
-def _withdraw(store: Store, request_id: str, root: str, reason: str) -> None:
+def withdraw_request(store: Store, request_id: str, root: str, reason: str) -> None:
     """Close the item of a request that wants no answer any more; an answered one stays as it is."""
     try:
-        store.withdraw_pending(_key_of(request_id, root), reason=reason)
+        store.withdraw_pending(key_of(request_id, root), reason=reason)
     except NotFound:
         return  # it was asked by a program that told the record nothing
 
 
-def _key_of(request_id: str, root: str) -> QuestionKey:
+def key_of(request_id: str, root: str) -> QuestionKey:
     from bridgehead.contract.record_words import Part
     from bridgehead.control_plane.records import QuestionKey
 

@@ -19,7 +19,7 @@ from bridgehead.flows.calls import Call
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, StatusResult, Step, list_runs, status
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import ANSWER_SCHEMA, AttemptStatus, RunStatus
+from bridgehead.flows.words import ANSWER_SCHEMA, FLEET, AttemptStatus, RunStatus
 
 MOST_LOOKED_AT: Final = 1000
 
@@ -89,6 +89,11 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
     if recorded.part is not Part.FLOWS:
         raise NotFound(f"{recorded.id} is not a flow")
     try:
+        if recorded.project.startswith(FLEET):
+            from bridgehead.assembly.flows.fleet import open_fleet
+
+            with open_fleet(assembly.record_url) as fleet:
+                return _view(store, fleet.status(recorded.id))
         return _view(store, status(StatusRequest(Path(recorded.project), recorded.id)))
     except BridgeheadError:
         return FlowView(_recorded(recorded), recorded.data.get("input", {}), journal_missing=True)
@@ -139,8 +144,10 @@ def _journalled(run: Run, waiting: Iterable[Call]) -> FlowSummary:
     return FlowSummary(
         id=run.id,
         name=run.name,
-        # The record has no word for it: an interrupted run waits for somebody to resume it.
-        state=RunState.WAITING if run.status is RunStatus.INTERRUPTED else RunState(run.status.value),
+        # The record has no word for them: an interrupted run waits for a resume, a queued one for a worker.
+        state=RunState.WAITING
+        if run.status in (RunStatus.INTERRUPTED, RunStatus.QUEUED)
+        else RunState(run.status.value),
         project=run.root,
         started_at=run.created,
         updated_at=run.updated,

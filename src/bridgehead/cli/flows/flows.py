@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from bridgehead.cli.click_classes import Group
-from bridgehead.cli.flows import run_resume
+from bridgehead.cli.flows import fleet, run_resume
 from bridgehead.cli.flows.reports import (
     STEPS_PER_PAGE,
     StepPage,
@@ -122,13 +122,22 @@ def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: An
 )
 @click.argument("flow_id", metavar="ID")
 @click.option("--from", "from_step", metavar="STEP", help="Repeat this recorded step and everything after it.")
+@fleet.database_option
 @common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
-def retry(app: App, /, flow_id: str, from_step: str | None, words: tuple[str, ...], **flags: Any) -> int:
-    """Retry a failed flow. Recorded results are kept; the failed step runs again."""
+def retry(
+    app: App, /, flow_id: str, from_step: str | None, database: str | None, words: tuple[str, ...], **flags: Any
+) -> int:
+    """Retry a failed flow. Recorded results are kept; the failed step runs again.
+
+    A run of a fleet is put into its queue again, for a worker that has the newest code.
+    """
     from bridgehead.flows.operations.retry import retry as retry_run
 
+    with fleet.owner_of(app, flow_id, flags.get("root"), database) as owner:
+        if owner is not None:
+            return fleet.show(app, owner.retry(flow_id, from_step))
     return run_resume.go_on(app, retry_run, flow_id, from_step, _line(app, flags, words))
 
 
@@ -143,6 +152,9 @@ def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **fl
     from bridgehead.flows.operations.retry import fork as fork_run
 
     return run_resume.go_on(app, fork_run, flow_id, from_step, _line(app, flags, words))
+
+
+flow.add_command(fleet.submit)
 
 
 @flow.command(
@@ -189,10 +201,14 @@ def respond(
     "--page", type=click.IntRange(1), help=f"This page of its steps, {STEPS_PER_PAGE} each; default: the last."
 )
 @click.option("--all", "everything", is_flag=True, help="Show every step.")
+@fleet.database_option
 @click.pass_obj
-def status(app: App, flow_id: str | None, root: Path | None, page: int | None, everything: bool) -> None:
-    """Show a flow's state and what it is waiting for; ID defaults to the newest."""
-    found = status_of(StatusRequest(root or app.cwd, flow_id))
+def status(
+    app: App, flow_id: str | None, root: Path | None, page: int | None, everything: bool, database: str | None
+) -> None:
+    """Show a flow's state and what it is waiting for; ID defaults to the newest of this directory."""
+    with fleet.owner_of(app, flow_id, root, database) as owner:
+        found = owner.status(flow_id) if owner else status_of(StatusRequest(root or app.cwd, flow_id))
     steps = StepPage.of(found.steps, page, everything=everything)
     app.emit(status_document(found, steps), lambda: status_text(found, steps, SystemClock().now(), app.width))
 
@@ -247,19 +263,30 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
 @flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
 @directory_option
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most N.")
+@fleet.database_option
 @click.pass_obj
-def list_(app: App, root: Path | None, limit: int) -> None:
-    """List the flows of this directory, newest first."""
+def list_(app: App, root: Path | None, limit: int, database: str | None) -> None:
+    """List the flows of this directory, newest first, and those of the fleet where there is one."""
     listed = list_runs(ListRequest(root or app.cwd, limit))
+    with fleet.here(app, root, database) as known:
+        if known is not None:
+            theirs = known.list(limit)
+            runs = sorted([*listed.runs, *theirs.runs], key=lambda run: run.created, reverse=True)
+            listed = listed._replace(runs=tuple(runs[:limit]), waits_for=theirs.waits_for)
     app.emit(list_document(listed), lambda: list_text(listed, SystemClock().now(), app.width))
 
 
 @flow.command(examples=("bridgehead flow cancel flow-20251118-103000-4f2a", "bridgehead flow cancel 4f2a"))
 @click.argument("flow_id", metavar="ID")
 @directory_option
+@fleet.database_option
 @click.pass_obj
-def cancel(app: App, flow_id: str, root: Path | None) -> None:
-    """Cancel a paused flow; its files are moved to post-mortem/."""
+def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> None:
+    """Cancel a paused flow; its files are moved to post-mortem/. A run of a fleet may be queued or running, too."""
+    with fleet.owner_of(app, flow_id, root, database) as owner:
+        if owner is not None:
+            fleet.show(app, owner.cancel(flow_id))
+            return
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         done = cancel_run(CancelRequest(root or app.cwd, flow_id), inputs)
     document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}

@@ -139,7 +139,7 @@ def _waiting(call: Call) -> str:
 
 def _agents(run: Run, listed: ListResult) -> str:
     if listed.unfinished is None or listed.unfinished.run.id != run.id:
-        return ""
+        return ", ".join(listed.waits_for.get(run.id, ()))
     waiting: Sequence[Call] = listed.unfinished.outstanding
     return ", ".join(str(call.current.document["agent_name"]) for call in waiting)
 

@@ -58,6 +58,9 @@ class AsyncContext:
         """Ask an agent, and pause until it has answered; takes what `Context.ask` takes."""
         return self._context.ask(name, **described)
 
+    async def sleep(self, seconds: float) -> None:
+        self._context.sleep(seconds)
+
     async def ask_outcome(self, name: str, **described: Any) -> Outcome:
         return self._context.ask_outcome(name, **described)
 
@@ -90,18 +93,23 @@ class AsyncContext:
     async def _branches(self, name: str, branches: list[Callable[[AsyncContext], Any]]) -> list[Any]:
         parent = self._context.scope(name)
         scopes = [AsyncContext(parent.scope(BRANCH)) for _ in branches]
-        work = [_awaited_call(branch, scope) for branch, scope in zip(branches, scopes, strict=True)]
-        ended = await asyncio.gather(*work, return_exceptions=True)
-        waiting: list[OpenCall] = []
+        placed = list(zip(branches, scopes, strict=True))
+        # Where each result takes the next number of a queue, branches that raced would take different ones each time.
+        ended: list[Any] = []
+        for some in [[one] for one in placed] if parent.replay.in_order else [placed]:
+            ended += await asyncio.gather(*(_awaited_call(*one) for one in some), return_exceptions=True)
+            if isinstance(ended[-1], BaseException) and not isinstance(ended[-1], Blocked):
+                break
+        waiting: list[OpenCall] | None = None
         for one in ended:
             if isinstance(one, Blocked):
                 parent.gathered()
-                waiting += one.calls
+                waiting = [*(waiting or ()), *one.calls]
             elif isinstance(one, BaseException):
                 raise one
-        if waiting:
+        if waiting is not None:
             raise parent.blocked(waiting)
-        return list(ended)
+        return ended
 
 
 def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
@@ -111,6 +119,14 @@ def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
 
 async def _perform(replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]) -> Record:
     """`Replay.perform` for work that may be awaited while other branches go on."""
+    if replay.in_order:
+        # It is done inside its record, so that work is not repeated when the record is there: from another thread.
+        loop = asyncio.get_running_loop()
+
+        def done_here() -> Any:
+            return asyncio.run_coroutine_threadsafe(_awaited_call(lambda _: work(), None), loop).result()
+
+        return await asyncio.to_thread(replay.perform, path, "step", input_sha, done_here, effort)
     started = replay.now()
     tries_left = effort.retries
     while True:
@@ -144,7 +160,7 @@ async def _awaited(value: Any) -> Any:
     return await value if isawaitable(value) else value
 
 
-async def _awaited_call(branch: Callable[[AsyncContext], Any], scope: AsyncContext) -> Any:
+async def _awaited_call(branch: Callable[[Any], Any], scope: AsyncContext | None) -> Any:
     return await _awaited(branch(scope))
 
 

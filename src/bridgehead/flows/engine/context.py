@@ -6,7 +6,7 @@ import json
 import os
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -18,7 +18,7 @@ from bridgehead.flows.engine.replay import BRANCH, FAILED, ONE_TRY, Effort, dige
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
-from bridgehead.flows.files.run_files import NOT_RESTORED
+from bridgehead.flows.files.checkpoint_files import NOT_RESTORED
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.values.codec import Unfit, decode, encode, from_plain, to_plain
 from bridgehead.flows.values.ids import uuid_text
@@ -155,6 +155,12 @@ class Context:
         """The time, as it was when the flow first came here."""
         return self.step("now", self._run_pass.clock.now, result=datetime)
 
+    def sleep(self, seconds: float) -> None:
+        """Go on no sooner than so many seconds after the flow first came here; on a fleet, no worker waits for it."""
+        clock = self._run_pass.clock
+        end = self.step("sleep", lambda seconds: clock.now() + timedelta(seconds=seconds), seconds, result=datetime)
+        self._run_pass.sleep_until(end)
+
     def uuid(self) -> str:
         """A random UUID, the same on every replay."""
         return self.step("uuid", lambda: uuid_text(os.urandom(16)))
@@ -184,14 +190,14 @@ class Context:
     def _branches(self, name: str, branches: list[Callable[[Context], Any]]) -> list[Any]:
         parent = self.scope(name)
         results: list[Any] = []
-        waiting: list[OpenCall] = []
+        waiting: list[OpenCall] | None = None
         for branch in branches:
             try:
                 results.append(branch(parent.scope(BRANCH)))
             except Blocked as blocked:
                 self.gathered()
-                waiting += blocked.calls
-        if waiting:
+                waiting = [*(waiting or ()), *blocked.calls]
+        if waiting is not None:
             raise self.blocked(waiting)
         return results
 

@@ -19,10 +19,9 @@ from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, Pause, RunInputs, RunRequest, RunResult
 from bridgehead.flows.errors import FlowMistake, FlowRefused
-from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
 from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
 from bridgehead.flows.values.ids import new_flow_id

@@ -79,6 +79,19 @@ class Mailbox:
         self._unsupported: str | None = None
         self._read_request(contract)
 
+    @property
+    def root(self) -> str:
+        return str(self.files.root.path)
+
+    @property
+    def response_file(self) -> str:
+        """Where a handler is told to put its answer."""
+        return str(self.files.response_path)
+
+    def holds(self, request_id: str) -> bool:
+        """Whether that request is the one that is out."""
+        return self.request_on_file == request_id.lower()
+
     def collect(self, calls: Collection[Call], *, accept_foreign_owner: bool) -> list[str]:
         """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
         notes: list[str] = []

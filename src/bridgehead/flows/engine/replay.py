@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, StepFailed
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
-from bridgehead.flows.journals.base import Journal, Record
+from bridgehead.flows.journals.base import Record, Records
 from bridgehead.flows.values.codec import NotRecordable, canonical, encode
 from bridgehead.flows.values.ids import parents_of, sha256_hex
 from bridgehead.flows.values.times import utc_text
@@ -92,7 +92,10 @@ def _ended(value: Any) -> Any:
 class Replay:
     """The records of one run during one pass."""
 
-    def __init__(self, journal: Journal, flow_id: str, clock: Clock) -> None:
+    in_order = False
+    """Whether branches take turns, so that what they record has one order."""
+
+    def __init__(self, journal: Records, flow_id: str, clock: Clock) -> None:
         self._journal = journal
         self._flow_id = flow_id
         self.clock = clock

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Remark, Verdict, outstanding_calls, prompt_sha256
@@ -18,8 +19,8 @@ from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest, encoded
 from bridgehead.flows.engine.settlement import Action, Rules, Settlement, settle
 from bridgehead.flows.errors import NonDeterministic
+from bridgehead.flows.files.checkpoint_files import RunFiles
 from bridgehead.flows.files.documents import Contract
-from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Record
 from bridgehead.flows.values.codec import NotRecordable, encode, to_plain
@@ -96,6 +97,14 @@ class RunPass:
             raise self._block(OpenCall(self._new_call(path, ask, phase), None))
         return self._settle(call, ask, input_sha)
 
+    def moment(self) -> datetime:
+        """The time by which a question has expired or a sleep is over."""
+        return self.clock.now()
+
+    def sleep_until(self, end: datetime) -> None:
+        """Wait here for what is left; a run that was killed meanwhile waits for the rest."""
+        self.clock.sleep(max(0.0, (end - self.clock.now()).total_seconds()))
+
     def _known_call(self, path: str, ask: Ask) -> Call | None:
         """The call at `path`; NonDeterministic when it asks something else, whose answer must not be taken."""
         call = self.calls.get(path)
@@ -112,9 +121,8 @@ class RunPass:
 
     def _forget_calls(self) -> None:
         """A step is done again: nobody waits for the answers to what was asked after it."""
-        root = str(self.mailbox.files.root.path)
         for call in self.calls.values():
-            self._announcer.settled(call.current.request_id, root, AttemptStatus.SUPERSEDED.value)
+            self._announcer.settled(call.current.request_id, self.mailbox.root, AttemptStatus.SUPERSEDED.value)
         self.calls.clear()
 
     def _settle(self, call: Call, ask: Ask, input_sha: str) -> Record:
@@ -124,8 +132,8 @@ class RunPass:
             answer.matched if answer else None,
             ask.verdict_on,
             ask.rules(self._rules),
-            request_on_file=self.mailbox.request_on_file == call.current.request_id.lower(),
-            now=self.clock.now(),
+            request_on_file=self.mailbox.holds(call.current.request_id),
+            now=self.moment(),
             new_id=self._new_id,
         )
         if settled.ignored_old_attempt:
@@ -166,7 +174,7 @@ class RunPass:
         self.run_files.save()
         self.mailbox.clear(path, [attempt.request_id for attempt in attempts])
         for attempt in attempts:
-            self._announcer.settled(attempt.request_id, str(self.mailbox.files.root.path), attempt.status.value)
+            self._announcer.settled(attempt.request_id, self.mailbox.root, attempt.status.value)
         return record
 
     def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
@@ -187,7 +195,7 @@ class RunPass:
             **given,
             **({} if schema is None else {ANSWER_SCHEMA: to_plain(schema)}),
             **({} if ask.expires is None else {EXPIRES_AT: _later(now, ask.expires)}),
-            "response_file": str(self.mailbox.files.response_path),
+            "response_file": self.mailbox.response_file,
             "prompt_sha256": prompt_sha256(prompt),
         }
         document = {

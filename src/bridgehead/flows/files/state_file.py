@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
 from bridgehead.flows.files import documents
-from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.checkpoint_files import NOT_RESTORED, CheckpointFiles, RunFiles
 from bridgehead.flows.files.documents import InvalidDocument, Problem, is_integer, is_supported, is_uuid, normalise
 from bridgehead.flows.files.json_bytes import Unreadable, read_object
-from bridgehead.flows.files.run_files import NOT_RESTORED, RunFiles
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.values.times import now_text, utc_text
 from bridgehead.flows.words import (

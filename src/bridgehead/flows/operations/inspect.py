@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -18,14 +19,13 @@ from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs
 from bridgehead.flows.engine.settlement import Rules
-from bridgehead.flows.files.checkpoint_files import CheckpointFiles
+from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.files.run_files import RunFiles
 from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Journal, Record, Run
 from bridgehead.flows.journals.sqlite import MemoryJournal
 from bridgehead.flows.values.ids import parents_of
-from bridgehead.flows.words import RunStatus
+from bridgehead.flows.words import NOTHING, RunStatus
 
 PART: Final = "part"
 """The kind of a step that has not ended and of which only what is inside has been recorded."""
@@ -107,6 +107,8 @@ class ListResult(NamedTuple):
     """Newest first."""
     unfinished: StatusResult | None = None
     """The one run that is running or waiting, looked at more closely."""
+    waits_for: Mapping[str, tuple[str, ...]] = NOTHING
+    """The agents that runs of a fleet wait for, by run."""
 
 
 class StatusRequest(NamedTuple):
@@ -254,8 +256,11 @@ class DryPass(RunPass):
     def _settle(self, call: Call, ask: Ask, input_sha: str) -> NoReturn:
         raise Blocked([OpenCall(call, None)])
 
+    def sleep_until(self, end: datetime) -> None:
+        """A check does not wait."""
 
-def find_run(runs: list[Run], flow_id: str | None, root: Path) -> Run:
+
+def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
     """The run a person means by an id or its unambiguous ending; the newest when none is named."""
     if flow_id is None and runs:
         return runs[0]

@@ -77,16 +77,26 @@ def response_to(question: Question, answer: Answer) -> RespondRequest:
     from bridgehead.flows.handlers import Reply
     from bridgehead.flows.operations.respond import RespondRequest
 
-    statuses = {
-        AnswerStatus.SUCCESS: RequestStatus.SUCCESS,
-        AnswerStatus.ERROR: RequestStatus.ERROR,
-        AnswerStatus.CANCELLED: RequestStatus.CANCELLED,
-    }
     failed = answer.status is AnswerStatus.ERROR
     reply = Reply(
-        status=statuses[answer.status],
+        status=RequestStatus(answer.status.value),
         text=answer.text,
         message=answer.message,
         error_type=ErrorType.UNKNOWN.value if failed else None,
     )
     return RespondRequest(Path(question.context["root"]), reply, question.context["request_id"])
+
+
+def response_document(question: Question, answer: Answer) -> dict[str, Any]:
+    """The answer to a request as the response file would hold it."""
+    from bridgehead.flows.files.agent_files import AgentResponse
+
+    reply = response_to(question, answer).reply
+    return AgentResponse(
+        request_id=question.key,
+        status=reply.status.value,
+        response=reply.text,
+        error_message=reply.message,
+        error_type=reply.error_type,
+        created_at=answer.at,
+    ).to_file_dict()

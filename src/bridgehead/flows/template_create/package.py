@@ -15,8 +15,7 @@ from typing import Final
 
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest
-from bridgehead.flows.template_create.phases.p4_proof import TRIALS, Origin, Proof, prove
-from bridgehead.flows.template_create.phases.p4_templates import Template
+from bridgehead.flows.template_create.phases.p4_templates import TRIALS, Origin, Proof, Template, prove
 from bridgehead.flows.template_create.phases.placeholders import filled, placeholders_in, values_for
 from bridgehead.flows.template_create.project.languages import language_of, words_of
 from bridgehead.flows.template_create.staging import Staging

@@ -19,8 +19,7 @@ from bridgehead.flows.interfaces import AgentInvoker
 from bridgehead.flows.template_create.agents import Recommendation
 from bridgehead.flows.template_create.choices import Choices, described_options, read_words, root_in
 from bridgehead.flows.template_create.phases import p1_analysis, p5_agents, p7_agent_texts
-from bridgehead.flows.template_create.phases.p2_manifest import Manifest, make_manifest
-from bridgehead.flows.template_create.phases.p3_settings import Settings, make_settings
+from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settings, make_manifest, make_settings
 from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
 from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet, agent_path, render_agent
 from bridgehead.flows.template_create.phases.p8_documentation import make_documents

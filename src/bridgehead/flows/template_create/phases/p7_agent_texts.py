@@ -19,7 +19,7 @@ from bridgehead.flows.template_create.agents import (
     yaml_text,
 )
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
-from bridgehead.flows.template_create.phases.p3_settings import Settings
+from bridgehead.flows.template_create.phases.p2_manifest import Settings
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
 from bridgehead.flows.template_create.project.languages import FENCE_WORD, suffix_of

@@ -7,8 +7,7 @@ from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
 from bridgehead.flows.template_create.agents import block_list, front_matter_of
-from bridgehead.flows.template_create.phases.p2_manifest import Manifest
-from bridgehead.flows.template_create.phases.p3_settings import Settings
+from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settings
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
 from bridgehead.flows.template_create.phases.placeholders import placed
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Pattern

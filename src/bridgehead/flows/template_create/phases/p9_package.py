@@ -9,10 +9,8 @@ from typing import Any
 
 from bridgehead.flows.template_create.agents import Recommendation
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.phases.p2_manifest import Manifest, with_contents
-from bridgehead.flows.template_create.phases.p3_settings import Settings
-from bridgehead.flows.template_create.phases.p4_proof import Origin, Proof, prove
-from bridgehead.flows.template_create.phases.p4_templates import TemplateSet
+from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settings, with_contents
+from bridgehead.flows.template_create.phases.p4_templates import Origin, Proof, TemplateSet, prove
 from bridgehead.flows.template_create.phases.p8_documentation import MAIN_DOCUMENT
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import to_plain

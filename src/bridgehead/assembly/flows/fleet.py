@@ -1,0 +1,313 @@
+"""The runs of a fleet, from any machine: hand in, list, look at, cancel, retry.
+
+DBOS keeps them in Postgres as jobs of its queues, in a schema beside the record's; a run is a chain of jobs, one for
+each pass (flows/fleet.py). Queues, timers and recovery are DBOS' own; of its library only this room knows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from bridgehead.assembly.flows.recording import record_event, withdraw_request
+from bridgehead.control_plane.stores import open_store
+from bridgehead.errors import ConfigError, NotFound, UserError
+from bridgehead.flows.engine.run_request import RUN_KEY
+from bridgehead.flows.fleet import Job, records_of
+from bridgehead.flows.interfaces import FlowEvent
+from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.operations.inspect import ListResult, StatusResult, find_run
+from bridgehead.flows.operations.retry import CannotRetry, step_meant, what_failed
+from bridgehead.flows.values.ids import new_flow_id, sha256_hex
+from bridgehead.flows.values.times import utc_text
+from bridgehead.flows.words import RunStatus
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient, WorkflowStatus
+
+    from bridgehead.control_plane.stores.base import Store
+
+APPLICATION: Final = "bridgehead"
+FLOW_JOB, ANSWER_JOB, CALL_JOB = "bridgehead.flow", "bridgehead.answer", "bridgehead.call"
+SCHEDULED_JOB: Final = "bridgehead.scheduled"
+POSTGRES: Final = ("postgresql://", "postgres://")
+DEFAULT_QUEUE: Final = "default"
+NO_ANSWER_SECONDS: Final = 10 * 365 * 86_400.0
+"""How long a run without `expires=` is put off; an answer brings it back at once."""
+EXPIRY_MARGIN_SECONDS: Final = 0.05
+"""An ask expires after its time, not at it."""
+MOST_ATTEMPTS: Final = 3
+"""So often a job is begun whose worker dies of it."""
+LOOKED_THROUGH: Final = 1000
+_UNFINISHED: Final = {
+    "DELAYED": RunStatus.WAITING,
+    "ENQUEUED": RunStatus.QUEUED,
+    "PENDING": RunStatus.RUNNING,
+    "CANCELLED": RunStatus.CANCELLED,
+}
+"""Where a run without an output stands, by what DBOS says of its last pass."""
+_QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+def checked_queue(name: str) -> str:
+    if not _QUEUE_NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot name a queue: use lower-case letters, digits, '.', '_', '-'")
+    return name
+
+
+class FleetAddress:
+    """A Postgres URL, as the record and as DBOS take it."""
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(POSTGRES):
+            raise ConfigError(
+                "a fleet needs a Postgres database",
+                hint="give --database postgresql://USER@HOST/DATABASE, or set store.url to one",
+            )
+        try:
+            import dbos  # noqa: F401
+
+            from bridgehead.control_plane.stores.postgres import PostgresAddress
+        except ImportError as error:
+            raise ConfigError("a fleet needs DBOS", hint="pip install 'bridgehead[fleet]'") from error
+        self.record_url = url
+        self.postgres = PostgresAddress.parse(url)
+        self.schema = f"{self.postgres.schema}_dbos"
+
+    @property
+    def dbos_url(self) -> str:
+        """Without the schema, which is the record's, and patient with a server that restarts."""
+        parts = urlsplit(self.record_url)
+        query = [(name, value) for name, value in parse_qsl(parts.query) if name != "schema"]
+        return parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
+
+    def client(self) -> DBOSClient:
+        from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+        return DBOSClient(
+            system_database_url=self.dbos_url,
+            dbos_system_schema=self.schema,
+            serializer=DBOSPortableJSONSerializer(),
+            application_name=APPLICATION,
+        )
+
+
+class Fleet:
+    """What a machine without a worker does with the runs of a fleet."""
+
+    def __init__(self, address: FleetAddress, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.address = address
+        self._now = now
+        self._has_tables = False
+
+    @cached_property
+    def client(self) -> DBOSClient:
+        return self.address.client()
+
+    @cached_property
+    def store(self) -> Store:
+        return open_store(self.address.record_url)
+
+    def close(self) -> None:
+        if "client" in vars(self):
+            self.client.destroy()
+        if "store" in vars(self):
+            self.store.close()
+
+    # Handing in
+
+    def submit(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        *,
+        queue: str = DEFAULT_QUEUE,
+        key: str | None = None,
+        priority: int = 100,
+        at: datetime | None = None,
+    ) -> Run:
+        """Hand in a run. The same key twice is one run; it is returned as it is now."""
+        if not self._has_tables:
+            from dbos import DBOS
+
+            DBOS.migrate(self.address.dbos_url, schema=self.address.schema)  # the first to come makes them
+            self._has_tables = True
+        now = self._now()
+        run_id = f"{new_flow_id(now)}{os.urandom(4).hex()}"
+        if key is not None:
+            run_id = f"flow-{name}-{sha256_hex(f'{name} {key}'.encode())[:16]}"
+            settings = {**settings, RUN_KEY: key}
+        job = Job(run_id, name, settings, checked_queue(queue), utc_text(now), priority=priority)
+        self.enqueue(job, after_seconds=None if at is None else max(0.0, (at - now).total_seconds()))
+        return self.status(run_id).run
+
+    def enqueue(self, job: Job, *, version: str | None = None, after_seconds: float | None = None) -> None:
+        """Put a pass into its queue, once. Without a version, whoever has the newest takes it."""
+        more = {"priority": job.priority, "app_version": version, "delay_seconds": after_seconds}
+        self.put(FLOW_JOB, job.id, job.queue, job.document(), **more)
+
+    def put(self, kind: str, job_id: str, queue: str, document: Mapping[str, Any], **more: Any) -> None:
+        """Put a job into a queue; one whose id is known is there already."""
+        given = {name: value for name, value in more.items() if value is not None}
+        self.client.enqueue(
+            {"workflow_name": kind, "queue_name": queue, "workflow_id": job_id, **given},  # type: ignore[typeddict-item]
+            document,
+        )
+
+    def wake(self, run_id: str) -> None:
+        """An answer has come: the run goes on now, if it waits."""
+        waiting = self.client.list_workflows(
+            workflow_id_prefix=f"{run_id}/", status="DELAYED", name=FLOW_JOB, load_input=False, load_output=False
+        )
+        for one in waiting:
+            self.client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
+
+    def waiting(self, queue: str) -> Iterator[Job]:
+        """The passes of a queue that are put off."""
+        for place in count(0, LOOKED_THROUGH):
+            page = self.client.list_workflows(
+                name=FLOW_JOB, status="DELAYED", queue_name=queue, limit=LOOKED_THROUGH, offset=place
+            )
+            yield from map(_job_of, page)
+            if len(page) < LOOKED_THROUGH:
+                return
+
+    # Looking
+
+    def list(self, limit: int = 50) -> ListResult:
+        """The runs of all queues, the latest touched first."""
+        newest = list(self._newest(4 * limit).items())[:limit]
+        waiting = [(run_id, _job_of(one).attempts) for run_id, one in newest if one.status == "DELAYED"]
+        agents = {run_id: tuple(str(made.document["agent_name"]) for made in asked) for run_id, asked in waiting}
+        return ListResult(tuple(_run_of(one) for _, one in newest), waits_for=agents)
+
+    def status(self, reference: str | None) -> StatusResult:
+        """One run with its steps, and what it waits for."""
+        newest, job = self._find(reference)
+        records = self.records(job.next())
+        attempts = [made for made in job.attempts if made.path not in records]
+        return StatusResult(_run_of(newest), tuple(records.values()), tuple(attempts))
+
+    def records(self, job: Job) -> dict[str, Record]:
+        """What the passes before this one recorded."""
+        steps = [self.client.list_workflow_steps(f"{job.run_id}/{number}") for number in range(1, job.number)]
+        return records_of([[step["output"] for step in made] for made in steps], job.forgets)
+
+    def knows(self, reference: str | None) -> bool:
+        try:
+            return bool(self._find(reference))
+        except NotFound:
+            return False
+
+    def last_pass(self, run_id: str) -> str:
+        return self._find(run_id)[0].workflow_id
+
+    def _newest(self, limit: int, **where: Any) -> dict[str, WorkflowStatus]:
+        """The last pass of each run."""
+        found: dict[str, WorkflowStatus] = {}
+        for one in self.client.list_workflows(name=FLOW_JOB, sort_desc=True, limit=limit, **where):
+            run_id, _, number = one.workflow_id.rpartition("/")
+            if run_id not in found or int(number) > int(found[run_id].workflow_id.rpartition("/")[2]):
+                found[run_id] = one
+        return found
+
+    def _find(self, reference: str | None) -> tuple[WorkflowStatus, Job]:
+        found = self._newest(LOOKED_THROUGH, workflow_id_prefix=f"{reference}/") if reference else {}
+        if not found:
+            found = self._newest(LOOKED_THROUGH)
+        runs = [_run_of(one) for one in found.values()]
+        run = find_run(runs, reference, "the fleet")
+        return found[run.id], _job_of(found[run.id])
+
+    # Changing
+
+    def cancel(self, reference: str) -> Run:
+        """End a run: its job is cancelled, its questions are withdrawn."""
+        newest, job = self._find(reference)
+        run = _run_of(newest)
+        if run.status.ended:
+            raise UserError(f"{run.id} was not cancelled: it is {run.status.value}")
+        self.client.cancel_workflow(newest.workflow_id)
+        for attempt in job.attempts:
+            withdraw_request(self.store, attempt.request_id, job.project, "the run was cancelled")
+        ended = run._replace(status=RunStatus.CANCELLED, updated=utc_text(self._now()))
+        record_event(self.store, FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", ended, ended.updated))
+        return ended
+
+    def retry(self, reference: str, from_step: str | None = None) -> Run:
+        """Go on with a run that failed, on a worker with the newest code; its records are kept."""
+        newest, job = self._find(reference)
+        run = _run_of(newest)
+        if run.status is not RunStatus.FAILED and not (run.status is RunStatus.CANCELLED and from_step):
+            way = f"bridgehead flow status {run.id} shows where it stands"
+            raise CannotRetry(run, f"it is {run.status.value}", way)
+        records = tuple(self.records(job.next()).values())
+        if from_step is None:
+            self.enqueue(job.next(forget=what_failed(records, run.error or "")))
+        else:
+            # What was asked after the step may not be asked again.
+            self.enqueue(job.next(forget=step_meant(records, from_step, run.id))._replace(attempts=()))
+        return self.status(run.id).run
+
+
+def has_begun(url: str) -> bool:
+    """Whether the database has a fleet; one that cannot be reached is a StoreError."""
+    if not url.startswith(POSTGRES):
+        return False
+    import psycopg
+
+    from bridgehead.control_plane.stores.failures import ServerUnreachable
+    from bridgehead.control_plane.stores.postgres import PostgresAddress
+
+    address = PostgresAddress.parse(url)
+    try:
+        with psycopg.connect(**address.parameters) as connection:  # type: ignore[arg-type]
+            row = connection.execute("SELECT to_regclass(%s)", [f"{address.schema}_dbos.workflow_status"]).fetchone()
+    except psycopg.Error as error:
+        raise ServerUnreachable(address.where, type(error).__name__) from None
+    return row is not None and row[0] is not None
+
+
+@contextmanager
+def open_fleet(url: str) -> Iterator[Fleet]:
+    fleet = Fleet(FleetAddress(url))
+    try:
+        fleet.store.last_seq()  # says in plain words when the server cannot be reached
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def delay_before(wake: datetime | None, now: datetime) -> float:
+    """How long a waiting run is put off."""
+    if wake is None:
+        return NO_ANSWER_SECONDS
+    return max(0.0, (wake - now + timedelta(seconds=EXPIRY_MARGIN_SECONDS)).total_seconds())
+
+
+def _job_of(status: WorkflowStatus) -> Job:
+    assert status.input is not None
+    return Job.read(status.input["args"][0])
+
+
+def _run_of(status: WorkflowStatus) -> Run:
+    """A run as journals keep it, from its last pass."""
+    job = _job_of(status)
+    output: dict[str, Any] = status.output or {}
+    moved = utc_text(datetime.fromtimestamp((status.updated_at or 0) / 1000, UTC))
+    version = job.version or output.get("version", "")
+    if status.status in _UNFINISHED:
+        return job.run(_UNFINISHED[status.status], moved, version=version)
+    if status.status == "SUCCESS":
+        state, error = RunStatus(output["status"]), output.get("error")
+    else:
+        gone = f"its worker died {MOST_ATTEMPTS} times; it is not begun again by itself"
+        state, error = RunStatus.FAILED, str(status.error) if status.status == "ERROR" else gone
+    return job.run(state, moved, version=version, result=output.get("result"), error=error)

@@ -1,0 +1,347 @@
+"""One pass of a flow on a worker of a fleet: the engine of `flow run`, over the records of a durable queue.
+
+A run is a chain of passes, each a job of the queue. A pass comes by what earlier ones recorded, does what is new, each
+result through `checkpoint`, and ends: at the flow's end, or waiting for answers or a time, with nothing held meanwhile.
+A pass that died is repeated over its own checkpoints, so all it decides by (the time, the answers) is one of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from bridgehead.errors import BridgeheadError
+from bridgehead.flows.calls import AskFailed, Attempt, Call, StepFailed, outstanding_calls
+from bridgehead.flows.definition import Flow, typed_settings
+from bridgehead.flows.engine.asks import Blocked, Stopped
+from bridgehead.flows.engine.context import Context
+from bridgehead.flows.engine.engine import run_function
+from bridgehead.flows.engine.mailbox import FiledAnswer, Mailbox
+from bridgehead.flows.engine.replay import FAILED, ONE_TRY, Effort, Replay
+from bridgehead.flows.engine.run_pass import RunPass
+from bridgehead.flows.engine.run_request import RUN_KEY
+from bridgehead.flows.engine.settlement import MatchedAnswer, Rules
+from bridgehead.flows.errors import FlowMistake
+from bridgehead.flows.files.checkpoint_files import RunFiles
+from bridgehead.flows.interfaces import Announcer
+from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
+from bridgehead.flows.values.ids import sha256_hex, uuid_text
+from bridgehead.flows.values.times import parse_time, utc_text
+from bridgehead.flows.words import CANCELLED, EXPIRED, FLEET, AttemptStatus, RunStatus
+from bridgehead.host.clock import Clock
+
+Checkpoint = Callable[[str, Callable[[], Any]], Any]
+"""(name, work) -> the JSON value `work` gave; when the pass is repeated, the one it gave the first time."""
+Look = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
+"""(request ids) -> the response documents of those that have been answered."""
+
+SHORT_SLEEP_SECONDS: Final = 1.0
+"""A sleep that is not worth a pass of its own."""
+
+
+class Job(NamedTuple):
+    """What a pass is given: the run, and the questions it waits for."""
+
+    run_id: str
+    name: str
+    settings: Mapping[str, Any]
+    queue: str
+    created: str
+    number: int = 1
+    version: str | None = None
+    """The flow's version when the run began; None before its first pass."""
+    priority: int = 100
+    attempts: tuple[Attempt, ...] = ()
+    forgets: tuple[tuple[int, str], ...] = ()
+    """(number, path): before that pass, the record at the path and all after it were given up to be made again."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.run_id}/{self.number}"
+
+    @property
+    def project(self) -> str:
+        """What pending items and events of the run name as their project."""
+        return f"{FLEET}{self.queue}"
+
+    def run(self, status: RunStatus, updated: str, **more: Any) -> Run:
+        """The run as journals keep one."""
+        run = Run(
+            self.run_id, self.name, self.version or "", "", self.project, status, self.settings, self.created, updated
+        )
+        return run._replace(**more)
+
+    def document(self) -> dict[str, Any]:
+        return {**self._asdict(), "attempts": [list(one) for one in self.attempts], "forgets": list(self.forgets)}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        attempts = tuple(_attempt(*one) for one in document["attempts"])
+        forgets = tuple((int(number), str(path)) for number, path in document["forgets"])
+        return cls(**{**document, "attempts": attempts, "forgets": forgets})
+
+    def next(self, ended: PassEnd | None = None, *, forget: str | None = None) -> Self:
+        """The pass after this one."""
+        number, forget = self.number + 1, ended.forget if ended else forget
+        forgets = self.forgets if forget is None else (*self.forgets, (number, forget))
+        attempts = ended.attempts if ended else self.attempts
+        return self._replace(number=number, attempts=attempts, forgets=forgets)
+
+
+def _attempt(path: str, document: dict[str, Any], status: str, *rest: Any) -> Attempt:
+    return Attempt(path, document, AttemptStatus(status), *rest)
+
+
+def records_of(passes: Sequence[Sequence[Any]], forgets: Iterable[tuple[int, str]]) -> dict[str, Record]:
+    """The records a run has after these passes, from the checkpoints of each; what is no record is passed over."""
+    records: dict[str, Record] = {}
+    given_up = dict(forgets)
+    for number, checkpoints in enumerate((*passes, ()), 1):
+        if (path := given_up.get(number)) in records:
+            order = list(records)
+            for later in order[order.index(path) :]:
+                del records[later]
+        for made in checkpoints:
+            if isinstance(made, list) and len(made) == len(Record._fields):
+                records[made[0]] = Record(*made)
+    return records
+
+
+class PassEnd(NamedTuple):
+    """How a pass ended."""
+
+    status: RunStatus
+    result: Any = None
+    error: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+    """All attempts of the questions that are open."""
+    settled: tuple[tuple[str, str], ...] = ()
+    """(request id, status) of requests that want no answer any more."""
+    wake: datetime | None = None
+    """When the run goes on without an answer."""
+    forget: str | None = None
+
+    @property
+    def open_requests(self) -> tuple[Attempt, ...]:
+        return tuple(attempt for attempt in self.attempts if attempt.outstanding)
+
+
+class PassRecords:
+    """The records of a run for one pass; new ones go through the checkpoint, unless one is being made."""
+
+    def __init__(self, records: dict[str, Record], checkpoint: Checkpoint) -> None:
+        self._records = records
+        self._checkpoint = checkpoint
+        self.inside = False
+        self.last: Record | None = None
+
+    def lookup(self, flow_id: str) -> dict[str, Record]:
+        return dict(self._records)
+
+    def append(self, flow_id: str, record: Record) -> None:
+        self.last = record
+        if not self.inside:
+            self._checkpoint(record.path, lambda: list(record))
+
+    def complete(self, flow_id: str, record: Record, attempts: Sequence[Attempt]) -> None:
+        self.append(flow_id, record)
+
+    def forget_from(self, flow_id: str, path: str) -> None:
+        raise FlowMistake(f"{path}: on_change='rerun' cannot be used on a fleet; retry the run from there")
+
+
+class FleetReplay(Replay):
+    """Does each step inside a checkpoint: what it returned, or that it failed, is recorded with it."""
+
+    in_order = True
+
+    def __init__(self, records: PassRecords, flow_id: str, clock: Clock, checkpoint: Checkpoint) -> None:
+        super().__init__(records, flow_id, clock)
+        self._kept = records
+        self._checkpoint = checkpoint
+
+    def perform(
+        self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any], effort: Effort = ONE_TRY
+    ) -> Record:
+        def made() -> list[Any]:
+            self._kept.inside = True
+            try:
+                return list(super(FleetReplay, self).perform(path, kind, input_sha, work, effort))
+            except StepFailed:
+                assert self._kept.last is not None
+                return list(self._kept.last)
+            finally:
+                self._kept.inside = False
+
+        record = Record(*self._checkpoint(path, made))
+        if not self.is_recorded(path):
+            self._remember(record)  # it was made before this pass was repeated
+        if record.status == FAILED:
+            raise StepFailed(path, *json.loads(record.error or "[]"))
+        return record
+
+
+class AnswersGiven(Mailbox):
+    """Every request is out, and its answer comes from the shared record."""
+
+    def __init__(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:
+        self._project = job.project
+        self.answers = {}
+        for attempt in job.attempts:
+            if (document := answers.get(attempt.request_id)) is not None:
+                self.answers[attempt.path] = FiledAnswer(MatchedAnswer(attempt, document), Path())
+
+    root = property(lambda self: self._project)
+    response_file = property(lambda self: "")
+
+    def holds(self, request_id: str) -> bool:
+        return True
+
+    def reject(self, call_path: str, reason: str) -> None:
+        self.answers.pop(call_path, None)
+
+    def clear(self, call_path: str, request_ids: Iterable[str]) -> None:
+        self.answers.pop(call_path, None)
+
+    def refuse_unsupported_request(self) -> None:
+        """There is no file that another program could have written."""
+
+
+class FleetPass(RunPass):
+    """A pass whose time stands still, and which leaves its worker instead of sleeping there."""
+
+    def __init__(self, *, now: datetime, **inputs: Any) -> None:
+        super().__init__(**inputs)
+        self._moment = now
+        self.wake: datetime | None = None
+
+    def moment(self) -> datetime:
+        return self._moment
+
+    def sleep_until(self, end: datetime) -> None:
+        if (end - self._moment).total_seconds() <= SHORT_SLEEP_SECONDS:
+            super().sleep_until(end)
+            return
+        self.wake = end if self.wake is None else min(end, self.wake)
+        self.open_blocks += 1
+        raise Blocked(())
+
+
+class Settled(Announcer):
+    """Notes which requests want no answer any more."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str]] = []
+
+    def settled(self, request_id: str, root: str, status: str) -> None:
+        self.requests.append((request_id, status))
+
+
+def run_pass(
+    flow: Flow, job: Job, records: dict[str, Record], checkpoint: Checkpoint, look: Look, clock: Clock
+) -> PassEnd:
+    """Run the flow from its records to its end or its next wait."""
+    if flow.keeps_state_file:
+        return PassEnd(RunStatus.FAILED, error=f"flow {flow.name} works on files of a project; use: flow run")
+    if job.version is not None and not flow.can_resume(job.version):
+        wrong = f"it was begun by version {job.version} of flow {flow.name}, this is {flow.version}"
+        return PassEnd(RunStatus.FAILED, error=wrong)
+    asked = [attempt.request_id for attempt in job.attempts]
+    begun = checkpoint("begin", lambda: {"now": utc_text(clock.now()), "answers": dict(look(asked)) if asked else {}})
+    now = parse_time(begun["now"])
+    assert now is not None
+    told, numbers = Settled(), count(1)
+    present = FleetPass(
+        now=now,
+        replay=FleetReplay(PassRecords(records, checkpoint), job.run_id, clock, checkpoint),
+        mailbox=AnswersGiven(job, begun["answers"]),
+        rules=Rules(contract=flow.contract),
+        clock=clock,
+        run_files=RunFiles(),
+        attempts=[made for made in job.attempts if made.path not in records],
+        actions=[],
+        announcer=told,
+        new_id=lambda: _request_id(job, next(numbers)),
+        run_function=run_function,
+    )
+    ended = _ended(flow, job, present)
+    return ended._replace(settled=(*told.requests, *ended.settled))
+
+
+def _request_id(job: Job, number: int) -> str:
+    """The same request has the same id when its pass is repeated: it is one pending item."""
+    return uuid_text(bytes.fromhex(sha256_hex(f"{job.id} {number}".encode())[:32]))
+
+
+def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
+    try:
+        given = {name: value for name, value in job.settings.items() if name != RUN_KEY}
+        returned = run_function(flow, Context(present), typed_settings(flow, given))
+        if present.open_blocks:
+            raise FlowMistake("the flow caught its own pause; let BaseException pass")
+        present.refuse_unvisited()
+        return PassEnd(
+            RunStatus.COMPLETED, result=_plain(returned, flow), settled=_withdrawn(present, "the run has ended")
+        )
+    except Blocked as blocked:
+        return _waiting(present, blocked)
+    except Stopped as stopped:
+        if stopped.failure.reason == CANCELLED:
+            return PassEnd(RunStatus.CANCELLED, error=str(stopped.failure), settled=_withdrawn(present, CANCELLED))
+        return _asked_again(job, present, stopped.attempts[-1].path, str(stopped.failure))
+    except AskFailed as error:
+        if error.failure.reason == EXPIRED or not any(made.path == error.path for made in job.attempts):
+            return _failed(present, error)
+        return _asked_again(job, present, error.path, str(error))
+    except (Exception, SystemExit) as error:
+        return _failed(present, error)
+
+
+def _plain(returned: Any, flow: Flow) -> Any:
+    try:
+        return to_plain(returned)
+    except NotRecordable as error:
+        raise error.named(f"what flow {flow.name} returned") from None
+
+
+def _waiting(present: FleetPass, blocked: Blocked) -> PassEnd:
+    calls = [
+        call.with_current(call.current.issued(present.moment()))
+        if call.current.status is AttemptStatus.QUEUED
+        else call
+        for call in (waiting.call for waiting in blocked.calls)
+    ]
+    return _until(present, calls)
+
+
+def _until(present: FleetPass, calls: Sequence[Call], **more: Any) -> PassEnd:
+    """Waiting for the first of: an answer, an ask that expires, a sleep that is over."""
+    attempts = tuple(attempt for call in calls for attempt in call.attempts)
+    over = tuple((made.request_id, made.status.value) for made in attempts if not made.outstanding)
+    ends = [call.current.expires_at for call in calls]
+    wake = min((end for end in (*ends, present.wake) if end is not None), default=None)
+    return PassEnd(RunStatus.WAITING, attempts=attempts, settled=over, wake=wake, **more)
+
+
+def _asked_again(job: Job, present: FleetPass, path: str, error: str) -> PassEnd:
+    """No usable answer, and the flow cannot do without: the question is open again, under a new id."""
+    made = next(attempt for attempt in job.attempts if attempt.path == path)
+    document = {**made.document, "request_id": _request_id(job, 0)}
+    again = Call(path, (Attempt(path, document, AttemptStatus.PENDING).issued(present.moment()),))
+    others = [call for call in outstanding_calls(job.attempts).values() if call.path in present.calls]
+    return _until(present, [again, *(call for call in others if call.path != path)], error=storable(error), forget=path)
+
+
+def _failed(present: FleetPass, error: BaseException) -> PassEnd:
+    message = error.message if isinstance(error, BridgeheadError) else f"{type(error).__name__}: {error}"
+    return PassEnd(RunStatus.FAILED, error=storable(message), settled=_withdrawn(present, "the run failed"))
+
+
+def _withdrawn(present: FleetPass, status: str) -> tuple[tuple[str, str], ...]:
+    """Questions of other branches: nobody would read the answers."""
+    return tuple((call.current.request_id, status) for call in present.calls.values())

@@ -1,0 +1,142 @@
+"""What can be done with runs of a fleet: submitted once, later or first, cancelled, retried, scheduled, limited."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bridgehead.assembly.flows.worker import Limit
+from bridgehead.errors import BridgeheadError
+from bridgehead.flows.words import RunStatus
+
+from .conftest import BRIDGEHEAD, Submit, TestFleet
+
+
+@pytest.mark.slow
+def test_runs_wait_for_their_time_and_go_by_priority(fleet: TestFleet, submit: Submit) -> None:
+    last = submit("note", settings={"line": "last"}, priority=300)
+    later = submit("note", settings={"line": "later"}, at=datetime.now(UTC) + timedelta(days=300))
+    first = submit("note", settings={"line": "first"}, priority=1)
+    middle = submit("note", settings={"line": "middle"})
+    again = submit("note", settings={"line": "again"}, key="k", priority=400)
+
+    # The same key is the same run, whoever submits it.
+    assert submit("note", settings={"line": "again"}, key="k") == again
+    fleet.worker("--concurrency", "1")
+    for run in (last, first, middle, again):
+        fleet.until(run, "flow.completed")
+
+    assert fleet.effects == ["first", "middle", "last", "again"]
+    assert fleet.fleet.submit("note", {"line": "again"}, key="k").result == "again"
+    assert fleet.fleet.status(later).run.status is RunStatus.WAITING
+    fleet.fleet.cancel(later)
+    assert fleet.fleet.status(later).run.status is RunStatus.CANCELLED
+
+
+@pytest.mark.slow
+def test_a_failed_run_is_retried_and_a_waiting_one_cancelled(fleet: TestFleet, submit: Submit) -> None:
+    fleet.worker()
+    broken, waiting = submit("breaks"), submit("release", settings={"tag": "v1"})
+    fleet.until(broken, "flow.failed")
+    question = fleet.asked(waiting)
+    fleet.until(waiting, "flow.paused")
+
+    shown = fleet.json("flow", "list")["flows"]
+    assert {flow["flow_id"]: flow["status"] for flow in shown} == {broken: "failed", waiting: "waiting"}
+    assert "FileNotFoundError" in fleet.fleet.status(broken).run.error
+    assert "cancelled" in fleet.run("flow", "cancel", waiting)
+    assert "withdrawn" in fleet.run("answer", question.id, "too late", code=1)
+    (fleet.folder / "wanted").write_text("found")
+    fleet.run("flow", "retry", broken)
+
+    assert fleet.result(broken, retried=True) == "found"
+    assert fleet.effects.count("first") == 1
+    with pytest.raises(BridgeheadError, match="it is completed"):
+        fleet.fleet.retry(broken)
+    fleet.fleet.retry(waiting, "build")
+    fleet.until(waiting, "pending.opened", times=2)
+
+
+@pytest.mark.slow
+def test_a_sleeping_run_holds_no_place_and_a_schedule_starts_runs(fleet: TestFleet, submit: Submit) -> None:
+    (fleet.folder / "timer.py").write_text(
+        "from bridgehead.flows import flow\n"
+        "@flow('tick', schedule='* * * * * *')\n"
+        "def tick(ctx) -> str:\n"
+        "    return 'tick'\n"
+    )
+    fleet.worker("--concurrency", "1")
+    asleep = submit("sleeper")
+    fleet.until(asleep, "flow.paused")
+    other = submit("note", settings={"line": "meanwhile"})
+    fleet.until(other, "flow.completed")
+    fleet.until(asleep, "flow.completed")
+
+    assert fleet.effects == ["before", "meanwhile", "after"]
+    ticks = fleet.first_of("flow.completed", "tick", 2)
+    assert len(set(ticks)) == 2
+
+
+@pytest.mark.slow
+def test_a_handler_answers_within_the_limits_of_the_fleet(fleet: TestFleet, submit: Submit) -> None:
+    """Each call notes how many were at work: with a limit of one, never more, on however many workers."""
+    (fleet.folder / "agent").write_text(
+        "import os, sys\n"
+        "mine = f'busy-{os.getpid()}'\n"
+        "open(mine, 'x').close()\n"
+        "busy = len([name for name in os.listdir() if name.startswith('busy-')])\n"
+        "with open('calls', 'a') as calls: calls.write(f'{busy}\\n')\n"
+        "os.unlink(mine)\n"
+        "print('noted', sys.stdin.read().split()[-1])\n"
+    )
+    handler = f"cmd:{sys.executable} agent"
+    options = ("--handler", handler, "--limit", "writer=1", "--limit", f"{handler}=1,1000/m", "--concurrency", "4")
+    fleet.worker(*options)
+    fleet.worker(*options)
+    runs = [submit("release", settings={"tag": f"v{number}"}) for number in range(4)]
+
+    assert [fleet.result(run) for run in runs] == [f"built v{number}: noted v{number}.\n" for number in range(4)]
+    assert (fleet.folder / "calls").read_text().split() == ["1"] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("writer=2", Limit("writer", 2)),
+        ("writer=30/m", Limit("writer", None, (30, 60.0))),
+        ("runtime:codex=4,60/h", Limit("runtime:codex", 4, (60, 3600.0))),
+    ],
+)
+def test_limits_are_read(text: str, limit: Limit) -> None:
+    assert Limit.parse(text) == limit
+
+
+@pytest.mark.parametrize("text", ["writer", "writer=", "writer=0", "writer=2/d", "writer=2,3", "=2", "writer=-1"])
+def test_what_is_no_limit_is_refused(text: str) -> None:
+    with pytest.raises(BridgeheadError, match="limit"):
+        Limit.parse(text)
+
+
+def test_what_a_fleet_needs_is_said_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("from bridgehead.flows import flow\n@flow('one')\ndef one(ctx): ...\n")
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [BRIDGEHEAD, *words], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode in (1, 2), "internal error" in done.stderr) == (True, False), done.stderr
+        return done.stderr
+
+    nowhere = ("--database", "postgresql://bridgehead@127.0.0.1:9/none")
+    assert "a fleet needs a Postgres database" in said("flow", "submit", "one.py")
+    assert "cannot be reached" in said("flow", "submit", "one.py", *nowhere)
+    assert "cannot be reached" in said("worker", *nowhere)
+    assert "has no option --tag" in said("flow", "submit", "one.py", "--tag", "v1", *nowhere)
+    assert "not a time" in said("flow", "submit", "one.py", "--at", "noon", *nowhere)
+    (tmp_path / "one.py").unlink()
+    assert "no flow was found" in said("worker", *nowhere)

@@ -231,25 +231,21 @@ class SeatPending(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "br
     at: str
 
 
-class DeadlineReached(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="deadline_reached"):
+class _OfSeat(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}):
+    seat: str
+    at: str
+
+
+class DeadlineReached(_OfSeat, frozen=True, kw_only=True, tag="deadline_reached"):
     """The seat's deadline passed (council §5)."""
 
-    seat: str
-    at: str
 
-
-class GivenUp(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="given_up"):
+class GivenUp(_OfSeat, frozen=True, kw_only=True, tag="given_up"):
     """`resume --close`: nobody waits for this seat any longer."""
 
-    seat: str
-    at: str
 
-
-class Retried(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="retried"):
+class Retried(_OfSeat, frozen=True, kw_only=True, tag="retried"):
     """`resume --retry`: a seat without a usable reply is seated again."""
-
-    seat: str
-    at: str
 
 
 class Questioned(msgspec.Struct, frozen=True, kw_only=True, tag="questioned"):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from bridgehead.contract.events import Event
 
@@ -144,7 +145,7 @@ def picture_after(picture: LiveCouncil, bridge: str, line: Mapping[str, Any]) ->
 def _with_seat(picture: LiveCouncil, bridge: str, line: Mapping[str, Any]) -> LiveCouncil:
     seats = {seat.bridge: seat for seat in picture.seats}
     seats[bridge] = seat_after(seats.get(bridge) or LiveSeat(bridge=bridge), line)
-    return msgspec.structs.replace(picture, seats=tuple(seats.values()))
+    return replace(picture, seats=tuple(seats.values()))
 
 
 def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCouncil:
@@ -160,23 +161,23 @@ def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCo
                 severity=line.get("severity"),
                 sources=sources,
             )
-            return msgspec.structs.replace(picture, joined=(*picture.joined, found))
+            return replace(picture, joined=(*picture.joined, found))
         case "challenge_note":
             note = LiveNote(
                 finding_id=str(line["finding_id"]), challenge=str(line["challenge"]), outcome=str(line["outcome"])
             )
-            return msgspec.structs.replace(picture, notes=(*picture.notes, note))
+            return replace(picture, notes=(*picture.notes, note))
         case "stage_a":
             # Everything is joined anew when a late answer is folded in.
-            return msgspec.structs.replace(picture, joined=(), notes=())
+            return replace(picture, joined=(), notes=())
         case "stage_b_start":
             seat = LiveSeat(bridge=str(line.get("coordinator")), state="running", started_at=line.get("ts"))
-            return msgspec.structs.replace(picture, second_look=seat)
+            return replace(picture, second_look=seat)
         case "stage_b" if picture.second_look is not None:
-            done = msgspec.structs.replace(picture.second_look, state="done", ended_at=line.get("ts"))
-            return msgspec.structs.replace(picture, second_look=done)
+            done = replace(picture.second_look, state="done", ended_at=line.get("ts"))
+            return replace(picture, second_look=done)
         case "asked" | "agent_reply" | "agent_failed" if picture.second_look is not None:
-            return msgspec.structs.replace(picture, second_look=seat_after(picture.second_look, line))
+            return replace(picture, second_look=seat_after(picture.second_look, line))
         case _:
             return picture
 
@@ -185,7 +186,7 @@ def seat_after(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     """The seat after one line of its log."""
     change = _CHANGES.get(str(line.get("event")))
     changed = change(seat, line) if change else seat
-    return msgspec.structs.replace(changed, last_at=line.get("ts"))
+    return replace(changed, last_at=line.get("ts"))
 
 
 def _started(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
@@ -194,19 +195,19 @@ def _started(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
 
 
 def _dispatched(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    return msgspec.structs.replace(seat, connection=line.get("connection"))
+    return replace(seat, connection=line.get("connection"))
 
 
 def _asked(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     asked = LiveRound(number=line["round"], step=line["step"], agents=tuple(line.get("agents") or ()))
-    return msgspec.structs.replace(seat, rounds=(*seat.rounds, asked))
+    return replace(seat, rounds=(*seat.rounds, asked))
 
 
 def _came_back(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     rounds = seat.rounds
     if rounds:
-        rounds = (*rounds[:-1], msgspec.structs.replace(rounds[-1], heard=rounds[-1].heard + 1))
-    return msgspec.structs.replace(
+        rounds = (*rounds[:-1], replace(rounds[-1], heard=rounds[-1].heard + 1))
+    return replace(
         seat,
         rounds=rounds,
         calls=seat.calls + 1,
@@ -225,7 +226,7 @@ def _raised(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
         agent=line.get("agent") or line.get("domain") or "",
         round=line.get("round") or 1,
     )
-    return msgspec.structs.replace(seat, outputs=(*seat.outputs, output))
+    return replace(seat, outputs=(*seat.outputs, output))
 
 
 def _challenged(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
@@ -237,30 +238,27 @@ def _challenged(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
         round=line.get("round") or 1,
         text=line.get("text") or "",
     )
-    return msgspec.structs.replace(seat, challenges=(*seat.challenges, challenge))
+    return replace(seat, challenges=(*seat.challenges, challenge))
 
 
 def _answered(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     outcome = str(line.get("ruling") or line.get("stance"))
     challenges = tuple(
-        msgspec.structs.replace(one, outcome=outcome) if one.id == line.get("challenge_id") else one
-        for one in seat.challenges
+        replace(one, outcome=outcome) if one.id == line.get("challenge_id") else one for one in seat.challenges
     )
-    return msgspec.structs.replace(seat, challenges=challenges)
+    return replace(seat, challenges=challenges)
 
 
 def _merged(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     discarded = line.get("discarded")
     gone = {discarded} if isinstance(discarded, str) else set(discarded or ()) - {line.get("kept")}
-    outputs = tuple(msgspec.structs.replace(one, state="merged") if one.id in gone else one for one in seat.outputs)
-    return msgspec.structs.replace(seat, outputs=outputs)
+    outputs = tuple(replace(one, state="merged") if one.id in gone else one for one in seat.outputs)
+    return replace(seat, outputs=outputs)
 
 
 def _changed_state(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    outputs = tuple(
-        msgspec.structs.replace(one, state=line.get("to")) if one.id == line.get("id") else one for one in seat.outputs
-    )
-    return msgspec.structs.replace(seat, outputs=outputs)
+    outputs = tuple(replace(one, state=line.get("to")) if one.id == line.get("id") else one for one in seat.outputs)
+    return replace(seat, outputs=outputs)
 
 
 def _pends(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
@@ -269,7 +267,7 @@ def _pends(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
 
 def _ended(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     status = str(line.get("status")).lower()
-    return msgspec.structs.replace(
+    return replace(
         seat,
         state="done" if status == "completed" else status,
         verdict=line.get("verdict"),

@@ -86,23 +86,12 @@ def run_row(run: Run) -> Row:
 
 
 def run_of(row: Sequence[Any]) -> Run:
-    """From the columns of `run_row`."""
-    run_id, part, kind, title, state, started_at, updated_at, project, ended_at, data = row
+    """From the columns of `run_row`, which are the fields of a run in their order."""
     try:
-        return Run(
-            id=run_id,
-            part=Part(part),
-            kind=kind,
-            title=title,
-            state=RunState(state),
-            started_at=started_at,
-            updated_at=updated_at,
-            project=project,
-            ended_at=ended_at,
-            data=_data.decode(data),
-        )
+        columns = (*row[:-1], _data.decode(row[-1]))
+        return msgspec.convert(dict(zip(Run.__struct_fields__, columns, strict=True)), Run)
     except UNREADABLE as error:
-        raise UnreadableRow(f"run {run_id}: {error}") from error
+        raise UnreadableRow(f"run {row[0]}: {error}") from error
 
 
 def checked_question(question: Question) -> Question:

@@ -94,10 +94,7 @@ def _known(text: str, unusual: Sequence[str]) -> Iterator[LocatedReference]:
             if plain or any(match.start() < end and start < match.end() for start, end in taken):
                 continue  # `Makefile` alone may be talk about one
             taken.append((match.start(), match.end()))
-            first = None if match["first"] is None else int(match["first"])
-            last = first if match["last"] is None else int(match["last"])
-            lines = (None, None) if first is None or last is None else (min(first, last), max(first, last))
-            yield LocatedReference(FileReference(name, *lines), match.start(), match.end())
+            yield LocatedReference(_at_lines(name, match), match.start(), match.end())
 
 
 def _found(text: str) -> Iterator[tuple[FileReference, re.Match[str]]]:
@@ -128,8 +125,11 @@ def _reference(match: re.Match[str]) -> FileReference | None:
     has_line = match["first"] is not None
     if not has_line and not _names_a_file(written, match["ext"]):
         return None
-    path = _HERE.sub("", written)
-    if not has_line:
+    return _at_lines(_HERE.sub("", written), match)
+
+
+def _at_lines(path: str, match: re.Match[str]) -> FileReference:
+    if match["first"] is None:
         return FileReference(path)
     first = int(match["first"])
     last = int(match["last"] or first)

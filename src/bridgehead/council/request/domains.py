@@ -179,7 +179,7 @@ class Registry:
         places = {entry.id: place for place, entry in enumerate(self.domains)}
         return places.get(domain, len(places))
 
-    def expert(self, name: str, *, task: str = "", reason: str = "", title: str = "", artifact: str = "code") -> Expert:
+    def expert(self, name: str, *, task: str = "", reason: str = "", title: str = "") -> Expert:
         """The expert for a requested name: exact, adapted from the nearest domain, or virtual for this run."""
         entry = self.find(name)
         if entry is not None:
@@ -188,7 +188,7 @@ class Registry:
         wish = ": ".join(filter(None, (_spoken(name), reason or task)))
         if ranked and ranked[0][0] >= SELECTED_AT and (len(ranked) == 1 or ranked[0][0] > ranked[1][0]):
             return _adapted(name, wish, ranked[0][1])
-        sources = [entry for _, entry in ranked[:_VIRTUAL_SOURCES]] or self._defaults(artifact)
+        sources = [entry for _, entry in ranked[:_VIRTUAL_SOURCES]] or self._defaults()
         return _virtual(name, wish, sources)
 
     def detect(
@@ -279,8 +279,8 @@ class Registry:
         mentioned = any(says(text, word) for word in (entry.id, *entry.aliases))
         return entry.score(text) + (EXPLICIT if mentioned else 0.0)
 
-    def _defaults(self, artifact: str) -> list[Domain]:
-        return [entry for entry in map(self.find, self.default_domains((artifact,))) if entry is not None]
+    def _defaults(self) -> list[Domain]:
+        return [entry for entry in map(self.find, self.default_domains(("code",))) if entry is not None]
 
     def canonical(self, name: str) -> str:
         """The id behind a name or alias; names nobody registered stay as they are, normalised."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
@@ -18,6 +18,7 @@ from bridgehead.contract.timeouts import estimate_timeout
 from bridgehead.contract.words import CapabilityProfile, Confidence, LocalCouncilType, Status
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.calls import Answer, Call, SeatEvent, Step
+from bridgehead.council.reporting.report import STATIC
 from bridgehead.council.reporting.seat_report import (
     Analysed,
     SeatFacts,
@@ -39,8 +40,6 @@ from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.command import Cancel
 from bridgehead.host.files import write_atomic
-
-STATIC: Final = "static"
 
 T = TypeVar("T")
 

@@ -109,12 +109,12 @@ def init(console: RigConsole) -> None:
     )
     identity = giving_identity.check_identity(request)
     rig = console.make_rig()
-    result, hook_path = giving_identity.init(rig.repository, identity, request)
-    console.emit(result)
+    placed = giving_identity.init(rig.repository, identity, request)
+    console.emit(placed.result)
     console.say(f"initialized rig {identity.rig_id}")
     console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
-    console.say(f"hook {hook_path}")
-    if result.signing_key:
+    console.say(f"hook {placed.hook_path}")
+    if placed.result.signing_key:
         console.say("git signs in this clone from now on; `member add` puts the key on record for the others")
 
 

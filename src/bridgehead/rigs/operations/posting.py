@@ -31,6 +31,7 @@ _MAX_OUTGOING_BYTES = 1 << 20
 _MOST_OUTGOING = 1000
 # What makes two envelopes the same word twice; when it was said, and what was known then, does not.
 _INTENT = ("from", "to", "status", "type", "thread", "in_reply_to", "tldr", "body_hash")
+LANDED_LOCALLY = "commit landed locally but push failed."
 
 
 class Post(NamedTuple):
@@ -104,8 +105,7 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         return Landed(*_commit(rig, what, text), pushed=False)
     outgoing = Outgoing(rig.repository.private_dir)
     intent = intent_of(what.draft.frontmatter)
-    since = outgoing.since(intent)
-    landed = None if since is None else _said_before(rig, what.thread_id, intent, since)
+    landed = _said_before(rig, what.thread_id, intent, outgoing.since(intent)) if outgoing.has(intent) else None
     if landed is not None and landed.pushed:
         rig.tell(f"{landed.path} says the same and has been pushed since: nothing is written twice")
         outgoing.change(drop=intent)
@@ -119,11 +119,14 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         landed = _push(rig, wire, landed, retry=what.retry)
         outgoing.change(drop=intent)
         return landed
-    except UserError as error:
-        rig.tell("commit landed locally but push failed.")
-        # What was refused, and files in the way, say themselves what to do.
-        if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):
-            rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")
+    except GitFailed as error:
+        if isinstance(error, ArrivalRefused):
+            rig.tell(LANDED_LOCALLY)
+        else:
+            _advise_recovery(rig)
+        raise
+    except UserError:  # files in the way; it names them
+        rig.tell(LANDED_LOCALLY)
         raise
 
 
@@ -156,9 +159,12 @@ class Outgoing:
     def __init__(self, directory: Path) -> None:
         self._path = directory / _OUTGOING
 
-    def since(self, intent: str) -> str | None:
-        """Return the commit after which it was to be said, empty if there was none; None if it is not among them."""
-        return self._read().get(intent)
+    def has(self, intent: str) -> bool:
+        return intent in self._read()
+
+    def since(self, intent: str) -> str:
+        """Return the commit after which it was to be said; empty if there was none."""
+        return self._read().get(intent, "")
 
     def change(self, *, add: str | None = None, since: str = "", drop: str | None = None) -> None:
         """Called under the lock. Not being able to write costs the next sender the look at what is unpushed."""
@@ -292,3 +298,8 @@ def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
         if turn.old_commit == landed.commit:
             landed = landed._replace(path=turn.path, commit=turn.commit)
     return landed
+
+
+def _advise_recovery(rig: Rig) -> None:
+    rig.tell(LANDED_LOCALLY)
+    rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")

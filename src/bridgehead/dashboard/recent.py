@@ -30,13 +30,7 @@ PLACES: Final = {"council": "/councils/", "flow": "/flows/", "bus": "/bus"}
 
 _MARKS: Final = {"done": "✓", "skipped": "–", "halted": "!", "aborted": "✗", "running": "●"}
 _NOUNS: Final = {Part.COUNCIL: "council", Part.FLOWS: "flow", Part.BUS: "bus"}
-_RIG_KINDS: Final = {
-    "rig.sent": "sent",
-    "rig.closed": "closed",
-    "rig.relayed": "relayed",
-    "rig.pulled": "pulled",
-    "rig.refused": "refused",
-}
+_RIG_KINDS: Final = {f"rig.{word}": word for word in ("sent", "closed", "relayed", "pulled", "refused")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,6 @@ from bridgehead.errors import ConfigError
 Signal = Literal["destination", "session_id", "site_id"]
 Profile = Literal["spec", "legacy", "auto"]
 RESERVED_NAMES: Final = ("skills", "audio", "core", "hive", "gui", "enclosure", "debug_cli")
-_COUNTS: Final = (
-    "grace_s",
-    "max_held",
-    "max_held_bytes",
-    "max_queued",
-    "max_queued_bytes",
-    "max_sessions",
-    "max_skills",
-    "max_participants",
-    "hop_limit",
-)
 
 
 class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,8 +55,9 @@ class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             settings = msgspec.convert(table, cls)
         except msgspec.ValidationError as error:
             raise BadBusSetting(str(error)) from error
-        for name in _COUNTS:
-            if not 0 <= getattr(settings, name) < math.inf:
+        for name in cls.__struct_fields__:
+            value = getattr(settings, name)
+            if isinstance(value, int | float) and not 0 <= value < math.inf:
                 raise BadBusSetting(f"{name} must be a number that is not negative")
         if not settings.bridge_id:
             raise BadBusSetting("bridge_id must not be empty")

@@ -12,16 +12,7 @@ from bridgehead.flows.values.times import now_text
 from bridgehead.flows.words import CONTRACT_VERSION, DEFAULT_TIMEOUT_SECONDS, DocumentKind, Profile, RequestStatus
 
 _REQUEST_KEYS: Final = (
-    "request_id",
-    "version",
-    "phase",
-    "phase_name",
-    "agent_name",
-    "prompt",
-    "context",
-    "timeout_seconds",
-    "created_at",
-    "retry_count",
+    "request_id version phase phase_name agent_name prompt context timeout_seconds created_at retry_count".split()
 )
 
 

@@ -183,7 +183,7 @@ def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
     """Every way in which `value` does not fit `schema`."""
     expected = schema.get("type")
     if expected is not None and not _IS_TYPE[expected](value):
-        yield Problem(path, "type", f"is not {_ARTICLE[expected]}")
+        yield Problem(path, "type", f"is not {'an' if expected[0] in 'aio' else 'a'} {expected}")
     if "enum" in schema and value not in schema["enum"]:
         yield Problem(path, "enum", f"is not one of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, str):
@@ -262,11 +262,4 @@ _IS_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
     "number": _is_number,
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
-}
-_ARTICLE: Final = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "object": "an object",
-    "array": "an array",
 }

@@ -31,10 +31,7 @@ _PLAIN: Final[dict[Any, Schema]] = {
     time: {"type": "string", "format": "time"},
     timedelta: {"type": "number"},
     bytes: {"type": "string", "contentEncoding": "base64"},
-    list: {"type": "array"},
-    tuple: {"type": "array"},
-    set: {"type": "array"},
-    frozenset: {"type": "array"},
+    **{kind: {"type": "array"} for kind in (list, tuple, set, frozenset)},
     dict: {"type": "object"},
 }
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from typing import Protocol
 
 import yaml
 
@@ -17,12 +16,6 @@ MAX_ALIASES = 100  # of one anchor, nested ones multiplied: the reference's boun
 MAX_DEPTH = 100
 MAX_KEY = 1024
 MAX_VALUES = 100_000
-
-
-class Reveal(Protocol):
-    """Gives the text back that stood where the parser saw stand-ins."""
-
-    def __call__(self, text: str, *, unescape: bool) -> str: ...
 
 
 class YamlRefused(ValueError):
@@ -86,9 +79,9 @@ class _Open:
 class Document:
     """Builds the value of a document from parser events."""
 
-    def __init__(self, reveal: Reveal) -> None:
+    def __init__(self, stand_ins: _StandIns) -> None:
         self.root: Value = None
-        self._reveal = reveal
+        self._stand_ins = stand_ins
         self._open: list[_Open] = []
         self._anchors: dict[str, _Anchor] = {}
         self._documents = 0
@@ -106,12 +99,9 @@ class Document:
         elif isinstance(event, yaml.CollectionEndEvent):
             self._end()
         elif isinstance(event, yaml.DocumentStartEvent):
-            self._begin_document()
-
-    def _begin_document(self) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            raise YamlRefused("it holds more than one document")
+            self._documents += 1
+            if self._documents > 1:
+                raise YamlRefused("it holds more than one document")
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         value = self._typed(event)
@@ -122,7 +112,7 @@ class Document:
         self._add(value)
 
     def _typed(self, event: yaml.ScalarEvent) -> Scalar:
-        text = self._reveal(event.value, unescape=event.style == '"')
+        text = self._stand_ins.reveal(event.value, unescape=event.style == '"')
         if event.tag:
             return resolve_tagged(event.tag, text)
         return text if event.style else resolve_plain(text)
@@ -191,7 +181,7 @@ def load(text: str) -> Value:
     stand_ins = _StandIns(text)
     text = stand_ins.hide(text)
     indentation = _Indentation(text)
-    document = Document(stand_ins.reveal)
+    document = Document(stand_ins)
     try:
         # Without the LF a final literal block would lose its newline.
         for event in yaml.parse(text + "\n", Loader=_Loader):

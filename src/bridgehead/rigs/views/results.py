@@ -65,8 +65,8 @@ class Sent(NamedTuple):
         )
 
     def json_object(self) -> dict[str, object]:
-        said = {**self._asdict(), "status_class": str(self.status_class)}
-        return stamped("send", **{name: list(v) if isinstance(v, list | tuple) else v for name, v in said.items()})
+        document = stamped("send", **self._asdict())
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in document.items()}
 
 
 class PushedTurns(NamedTuple):

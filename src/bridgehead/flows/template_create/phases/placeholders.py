@@ -13,16 +13,8 @@ from bridgehead.flows.template_create.project.languages import common_style, lan
 from bridgehead.flows.template_create.project.references import is_foreign
 from bridgehead.flows.template_create.project.syntax import Kind, Names, Token, tokens_in
 
-SUFFIX_OF: Final = {
-    "pascal": "Name",
-    "camel": "Camel",
-    "snake": "Snake",
-    "kebab": "Kebab",
-    "upper": "Upper",
-    "flat": "Flat",
-    "title": "Title",
-    "words": "Words",
-}
+_STYLES: Final = ("camel", "snake", "kebab", "upper", "flat", "title", "words")
+SUFFIX_OF: Final = {"pascal": "Name", **{style: style.capitalize() for style in _STYLES}}
 NAMESPACE: Final = "Namespace"
 AUTHOR: Final = "Author"
 _PREFIXES: Final = ("Project", "Entity", "Entities")

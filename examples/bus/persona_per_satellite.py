@@ -12,7 +12,7 @@ from shared import join, running_bus
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Satellite
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 
 TRANSFORMERS: dict[str, Callable[[str], str]] = {
     "pirate": lambda text: f"Arr! {text}",

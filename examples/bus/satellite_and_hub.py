@@ -6,7 +6,7 @@ from __future__ import annotations
 from shared import join, running_bus
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 
 
 async def main() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from shared import join, running_bus, wait_for
 
 from bridgehead.bus.serve import BusServer
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Message
 
 SKILL = {"skill_id": "lamp.skill", "intent_name": "on", "lang": "en-US", "samples": ["lamp on"]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shared import join, running_bus, wait_for
 
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Message
 
 

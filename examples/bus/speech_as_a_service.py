@@ -9,7 +9,7 @@ from shared import join, running_bus, wait_for
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.serve import BusServer
-from bridgehead.bus.sockets.libraries import run
+from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Message
 
 

@@ -105,22 +105,8 @@ class Rig:
         self._announcer = announcer or Silent()
         self._make_ledger = ledger
         self.reviews: Reviews = reviews or Silent()
-        self._unanswered: list[Callable[[], None]] | None = None
-
-    def hold_until_answered(self) -> None:
-        """Whoever calls this says with `answered` when the result of an operation has reached its user."""
-        self._unanswered = []
-
-    def once_answered(self, done: Callable[[], None]) -> None:
-        """Do something when the user knows; at once where nobody says when that is."""
-        if self._unanswered is None:
-            done()
-        else:
-            self._unanswered.append(done)
-
-    def answered(self) -> None:
-        for done in self._unanswered or ():
-            done()
+        # Does something when the user has the answer: at once, unless somebody who knows when that is takes it over.
+        self.once_answered: Callable[[Callable[[], None]], None] = lambda done: done()
 
     @cached_property
     def repository(self) -> GitRepository:

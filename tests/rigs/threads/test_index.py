@@ -321,9 +321,9 @@ def test_rows_read_while_somebody_else_commits_are_not_taken_for_those_of_the_co
     old = world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
     tracked = GitSurvey.tracked
 
-    def too_late(self: GitSurvey) -> object:
+    def too_late(self: GitSurvey, threads: list[str]) -> object:
         world.commit(clone, {"demo-01/A.md": envelope("demo-01", body="other\n")})
-        return tracked(self)
+        return tracked(self, threads)
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(GitSurvey, "tracked", too_late)

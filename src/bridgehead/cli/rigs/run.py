@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from bridgehead import __version__
@@ -56,17 +56,17 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         complain(program, text)
 
     gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
-    made: list[Rig] = []
+    unanswered: list[Callable[[], None]] = []
 
     def make_rig() -> Rig:
-        made.append(make_rig_here(say, _reviews))
-        made[-1].hold_until_answered()
-        return made[-1]
+        rig = make_rig_here(say, _reviews)
+        rig.once_answered = unanswered.append
+        return rig
 
     try:
         code = int(getattr(handlers, name)(RigConsole(parsed, make_rig, say, os.environ)) or ExitCode.DONE)
-        for rig in made:  # all was written out by now
-            rig.answered()
+        for done in unanswered:  # all was written out by now
+            done()
         return code
     except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
         raise UserError(error.message, hint=error.hint) from error

@@ -177,8 +177,7 @@ class EnvelopeIndex:
         """Bring the rows of every thread looked at up to what lies in the work tree, and return the threads."""
         differing = {file.path for file in self.survey.dirty if file.differs_from_index}
         unsettled = {path.partition("/")[0] for file in self.survey.dirty for path in (file.path, file.origin or "")}
-        tracked: Mapping[str, TrackedFile] | None = None
-        now, found, seen = time.time_ns(), [], []
+        now, found, seen, changed = time.time_ns(), [], [], dict[str, list[str]]()
         for thread in self.survey.directories:
             tree = "" if thread in unsettled else self.survey.trees.get(thread, "")
             stamp = self.survey.stamp_of(thread)  # before its names are read
@@ -189,9 +188,11 @@ class EnvelopeIndex:
                 names = [name for name in self.survey.names_in(thread) if is_envelope_name(name)]
                 holds = self._file.still_holds(thread, tree, names, with_findings=self._with_findings)
                 if not (tree and holds):
-                    tracked = self.survey.tracked() if tracked is None else tracked
-                    self._read_anew(thread, self._compare(thread, names, differing, tracked))
+                    changed[thread] = names
                 seen.append((thread, tree, stamp if stamp and is_settled(stamp, now) else None))
+        tracked = self.survey.tracked(list(changed)) if changed else {}
+        for thread, names in changed.items():
+            self._read_anew(thread, self._compare(thread, names, differing, tracked))
         still_stands = bool(seen) and self.survey.still_stands()
         for thread, tree, stamp in seen:
             self._file.note(thread, tree if still_stands else "", stamp)

@@ -26,6 +26,7 @@ STATUS_ARGUMENTS = (
 )
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
 _MODE_END = 6
+_FEW = 50
 
 
 class GitSurvey:
@@ -62,10 +63,11 @@ class GitSurvey:
         listed = self._git.read("ls-tree", "-d", "-z", "--full-tree", self.head, *self._limits).fields
         return {name: entry.rpartition(" ")[2] for entry, _, name in (line.partition("\t") for line in listed)}
 
-    def tracked(self) -> Mapping[str, TrackedFile]:
-        """Return what the index holds, by path, `.md` files only."""
+    def tracked(self, threads: Sequence[str] = ()) -> Mapping[str, TrackedFile]:
+        """Return what the index holds, by path, `.md` files only; where a few threads are named, of those alone."""
+        few = 0 < len(threads) <= _FEW
         files = {}
-        for entry in self.index_text.split("\0")[:-1]:
+        for entry in self._git.read("ls-files", "--stage", "-z", *(("--", *threads) if few else self._limits)).fields:
             if entry.endswith(".md"):
                 described, _, path = entry.partition("\t")
                 blob = described[_MODE_END + 1 : -2] if described.endswith("0") else None

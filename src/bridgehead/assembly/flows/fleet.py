@@ -147,7 +147,9 @@ class Fleet:
 
     def enqueue(self, job: Job, *, version: str | None = None, after_seconds: float | None = None) -> None:
         """Put a pass into its queue, once. Without a version, whoever has the newest takes it."""
-        more = {"priority": job.priority, "app_version": version, "delay_seconds": after_seconds}
+        # What has begun goes before what is new: an answer must not wait for a backlog. DBOS takes those without first.
+        first = job.priority if job.number == 1 else None
+        more = {"priority": first, "app_version": version, "delay_seconds": after_seconds}
         self.put(FLOW_JOB, job.id, job.queue, job.document(), **more)
 
     def put(self, kind: str, job_id: str, queue: str, document: Mapping[str, Any], **more: Any) -> None:

@@ -199,6 +199,9 @@ class Fleet:
         steps = [self.client.list_workflow_steps(f"{job.run_id}/{number}") for number in range(1, job.number)]
         return records_of([[step["output"] for step in made] for made in steps], job.forgets)
 
+    def was_cancelled(self, job: Job) -> bool:
+        return bool(self.client.list_workflows(workflow_ids=[job.id], status="CANCELLED", load_input=False))
+
     def knows(self, reference: str | None) -> bool:
         try:
             return bool(self._find(reference))
@@ -234,6 +237,10 @@ class Fleet:
         if run.status.ended:
             raise HasEnded(run)
         self.client.cancel_workflow(newest.workflow_id)
+        last, later = self._find(run.id)
+        if last.workflow_id != newest.workflow_id:  # it went on meanwhile
+            newest, job = last, later
+            self.client.cancel_workflow(newest.workflow_id)
         for attempt in job.attempts:
             withdraw_request(self.store, attempt.request_id, job.project, "the run was cancelled")
         ended = run._replace(status=RunStatus.CANCELLED, updated=now_text())

@@ -250,6 +250,9 @@ class Worker:
             return
         after = delay_before(ended.wake, self._clock.now())
         self._fleet.enqueue(job.next(ended), version=self._version, after_seconds=after)
+        if self._fleet.was_cancelled(job):
+            self._fleet.cancel(job.run_id)  # while this pass was put off
+            return
         known = {attempt.request_id for attempt in job.attempts}
         for attempt in ended.open_requests:
             # What the handler's own answer opened again is not put to it again: somebody has to look at that.

@@ -131,52 +131,27 @@ class PassEnd(NamedTuple):
         return tuple(attempt for attempt in self.attempts if attempt.outstanding)
 
 
-class PassRecords:
-    """The records of a run for one pass; new ones go through the checkpoint, unless one is being made."""
-
-    def __init__(self, records: dict[str, Record], checkpoint: Checkpoint) -> None:
-        self._records = records
-        self._checkpoint = checkpoint
-        self.inside = False
-        self.last: Record | None = None
-
-    def lookup(self, flow_id: str) -> dict[str, Record]:
-        return dict(self._records)
-
-    def append(self, flow_id: str, record: Record) -> None:
-        self.last = record
-        if not self.inside:
-            self._checkpoint(record.path, lambda: list(record))
-
-    def complete(self, flow_id: str, record: Record, attempts: Sequence[Attempt]) -> None:
-        self.append(flow_id, record)
-
-    def forget_from(self, flow_id: str, path: str) -> None:
-        raise FlowMistake(f"{path}: on_change='rerun' cannot be used on a fleet; retry the run from there")
-
-
 class FleetReplay(Replay):
-    """Does each step inside a checkpoint: what it returned, or that it failed, is recorded with it."""
+    """Records through the checkpoint. A step is done inside one: what it returned, or that it failed, is kept there."""
 
     in_order = True
 
-    def __init__(self, records: PassRecords, flow_id: str, clock: Clock, checkpoint: Checkpoint) -> None:
-        super().__init__(records, flow_id, clock)
-        self._kept = records
+    def __init__(self, flow_id: str, clock: Clock, records: dict[str, Record], checkpoint: Checkpoint) -> None:
+        self._begin(flow_id, clock, dict(records))
         self._checkpoint = checkpoint
+        self._inside = False
 
     def perform(
         self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any], effort: Effort = ONE_TRY
     ) -> Record:
         def made() -> list[Any]:
-            self._kept.inside = True
+            self._inside = True
             try:
                 return list(super(FleetReplay, self).perform(path, kind, input_sha, work, effort))
             except StepFailed:
-                assert self._kept.last is not None
-                return list(self._kept.last)
+                return list(self._records[path])
             finally:
-                self._kept.inside = False
+                self._inside = False
 
         record = Record(*self._checkpoint(path, made))
         if not self.is_recorded(path):
@@ -184,6 +159,18 @@ class FleetReplay(Replay):
         if record.status == FAILED:
             raise StepFailed(path, *json.loads(record.error or "[]"))
         return record
+
+    def complete(self, record: Record, attempts: Sequence[Attempt]) -> None:
+        self._append(record)
+
+    def _append(self, record: Record) -> Record:
+        if not self._inside:
+            self._checkpoint(record.path, lambda: list(record))
+        self._remember(record)
+        return record
+
+    def _forget_from(self, path: str) -> None:
+        raise FlowMistake(f"{path}: on_change='rerun' cannot be used on a fleet; retry the run from there")
 
 
 class AnswersGiven(Mailbox):
@@ -258,7 +245,7 @@ def run_pass(
     told, numbers = Settled(), count(1)
     present = FleetPass(
         now=now,
-        replay=FleetReplay(PassRecords(records, checkpoint), job.run_id, clock, checkpoint),
+        replay=FleetReplay(job.run_id, clock, records, checkpoint),
         mailbox=AnswersGiven(job, begun["answers"]),
         rules=Rules(contract=flow.contract),
         clock=clock,

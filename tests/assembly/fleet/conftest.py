@@ -156,7 +156,7 @@ class TestFleet:
         raise AssertionError("unreachable")
 
     def until_state(self, run_id: str, state: RunStatus) -> None:
-        """Where no event says it: DBOS gives a job up without running anything of ours."""
+        """What a list shows: DBOS knows a moment after the event where a run stands, and gives a job up without one."""
         while self.fleet.status(run_id).run.status is not state:
             threading.Event().wait(0.2)
 

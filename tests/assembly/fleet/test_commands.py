@@ -28,7 +28,7 @@ def test_runs_wait_for_their_time_and_go_by_priority(fleet: TestFleet, submit: S
     assert submit("note", settings={"line": "again"}, key="k") == again
     fleet.worker("--concurrency", "1")
     for run in (last, first, middle, again):
-        fleet.until(run, "flow.completed")
+        fleet.until_state(run, RunStatus.COMPLETED)
 
     assert fleet.effects == ["first", "middle", "last", "again"]
     assert fleet.fleet.submit("note", {"line": "again"}, key="k").result == "again"
@@ -41,9 +41,9 @@ def test_runs_wait_for_their_time_and_go_by_priority(fleet: TestFleet, submit: S
 def test_a_failed_run_is_retried_and_a_waiting_one_cancelled(fleet: TestFleet, submit: Submit) -> None:
     fleet.worker()
     broken, waiting = submit("breaks"), submit("release", settings={"tag": "v1"})
-    fleet.until(broken, "flow.failed")
+    fleet.until_state(broken, RunStatus.FAILED)
     question = fleet.asked(waiting)
-    fleet.until(waiting, "flow.paused")
+    fleet.until_state(waiting, RunStatus.WAITING)
 
     shown = fleet.json("flow", "list")["flows"]
     assert {flow["flow_id"]: flow["status"] for flow in shown} == {broken: "failed", waiting: "waiting"}

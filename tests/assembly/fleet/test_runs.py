@@ -19,6 +19,8 @@ def test_a_run_pauses_for_its_answer_without_a_worker_and_ends_with_it(fleet: Te
 
     # One run at a time: the second could not ask while the first waits if waiting took a place.
     questions = {run: fleet.asked(run) for run in (first, second)}
+    for run in (first, second):
+        fleet.until_state(run, RunStatus.WAITING)
     listed = {flow["flow_id"]: flow["status"] for flow in fleet.json("flow", "list")["flows"]}
     assert listed == {first: "waiting", second: "waiting"}
     assert "Write release notes for v2." in fleet.run("pending")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -23,10 +23,11 @@ from bridgehead.flows.engine.run_request import RUN_KEY
 from bridgehead.flows.fleet import Job, records_of
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.operations.cancel import HasEnded
 from bridgehead.flows.operations.inspect import ListResult, StatusResult, find_run
 from bridgehead.flows.operations.retry import CannotRetry, step_meant, what_failed
 from bridgehead.flows.values.ids import new_flow_id, sha256_hex
-from bridgehead.flows.values.times import utc_text
+from bridgehead.flows.values.times import now_text, utc_text
 from bridgehead.flows.words import RunStatus
 
 if TYPE_CHECKING:
@@ -83,33 +84,29 @@ class FleetAddress:
 
     @property
     def dbos_url(self) -> str:
-        """Without the schema, which is the record's, and patient with a server that restarts."""
+        """Without the schema, which is the record's."""
         parts = urlsplit(self.record_url)
         query = [(name, value) for name, value in parse_qsl(parts.query) if name != "schema"]
         return parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
-
-    def client(self) -> DBOSClient:
-        from dbos import DBOSClient, DBOSPortableJSONSerializer
-
-        return DBOSClient(
-            system_database_url=self.dbos_url,
-            dbos_system_schema=self.schema,
-            serializer=DBOSPortableJSONSerializer(),
-            application_name=APPLICATION,
-        )
 
 
 class Fleet:
     """What a machine without a worker does with the runs of a fleet."""
 
-    def __init__(self, address: FleetAddress, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, address: FleetAddress) -> None:
         self.address = address
-        self._now = now
         self._has_tables = False
 
     @cached_property
     def client(self) -> DBOSClient:
-        return self.address.client()
+        from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+        return DBOSClient(
+            system_database_url=self.address.dbos_url,
+            dbos_system_schema=self.address.schema,
+            serializer=DBOSPortableJSONSerializer(),
+            application_name=APPLICATION,
+        )
 
     @cached_property
     def store(self) -> Store:
@@ -139,7 +136,7 @@ class Fleet:
 
             DBOS.migrate(self.address.dbos_url, schema=self.address.schema)  # the first to come makes them
             self._has_tables = True
-        now = self._now()
+        now = datetime.now(UTC)
         run_id = f"{new_flow_id(now)}{os.urandom(4).hex()}"
         if key is not None:
             run_id = f"flow-{name}-{sha256_hex(f'{name} {key}'.encode())[:16]}"
@@ -150,7 +147,9 @@ class Fleet:
 
     def enqueue(self, job: Job, *, version: str | None = None, after_seconds: float | None = None) -> None:
         """Put a pass into its queue, once. Without a version, whoever has the newest takes it."""
-        more = {"priority": job.priority, "app_version": version, "delay_seconds": after_seconds}
+        # What has begun goes before what is new: an answer must not wait for a backlog. DBOS takes those without first.
+        first = job.priority if job.number == 1 else None
+        more = {"priority": first, "app_version": version, "delay_seconds": after_seconds}
         self.put(FLOW_JOB, job.id, job.queue, job.document(), **more)
 
     def put(self, kind: str, job_id: str, queue: str, document: Mapping[str, Any], **more: Any) -> None:
@@ -200,6 +199,9 @@ class Fleet:
         steps = [self.client.list_workflow_steps(f"{job.run_id}/{number}") for number in range(1, job.number)]
         return records_of([[step["output"] for step in made] for made in steps], job.forgets)
 
+    def was_cancelled(self, job: Job) -> bool:
+        return bool(self.client.list_workflows(workflow_ids=[job.id], status="CANCELLED", load_input=False))
+
     def knows(self, reference: str | None) -> bool:
         try:
             return bool(self._find(reference))
@@ -233,11 +235,15 @@ class Fleet:
         newest, job = self._find(reference)
         run = _run_of(newest)
         if run.status.ended:
-            raise UserError(f"{run.id} was not cancelled: it is {run.status.value}")
+            raise HasEnded(run)
         self.client.cancel_workflow(newest.workflow_id)
+        last, later = self._find(run.id)
+        if last.workflow_id != newest.workflow_id:  # it went on meanwhile
+            newest, job = last, later
+            self.client.cancel_workflow(newest.workflow_id)
         for attempt in job.attempts:
             withdraw_request(self.store, attempt.request_id, job.project, "the run was cancelled")
-        ended = run._replace(status=RunStatus.CANCELLED, updated=utc_text(self._now()))
+        ended = run._replace(status=RunStatus.CANCELLED, updated=now_text())
         record_event(self.store, FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", ended, ended.updated))
         return ended
 

@@ -148,7 +148,6 @@ class Worker:
         self._clock = SystemClock()
         self._stopping = threading.Event()
         self._follows = threading.Event()
-        self._threads: list[threading.Thread] = []
         self._hop = ThreadPoolExecutor(thread_name_prefix="checkpoint")
 
     def start(self) -> None:
@@ -198,8 +197,8 @@ class Worker:
             )
         if DBOS.get_latest_application_version()["version_name"] == self._version:
             self._schedule(scheduled)
-        self._run(self._follow)
-        self._run(self._stay_alive, alive)
+        threading.Thread(target=self._follow, daemon=True).start()
+        threading.Thread(target=self._stay_alive, args=(alive,), daemon=True).start()
 
     def stop(self) -> None:
         from dbos import DBOS
@@ -207,10 +206,6 @@ class Worker:
         self._stopping.set()
         DBOS.destroy(workflow_completion_timeout_sec=30)
         self._fleet.close()
-
-    def _run(self, work: Callable[..., None], *arguments: Any) -> None:
-        self._threads.append(threading.Thread(target=work, args=arguments, daemon=True))
-        self._threads[-1].start()
 
     # One pass
 
@@ -255,6 +250,9 @@ class Worker:
             return
         after = delay_before(ended.wake, self._clock.now())
         self._fleet.enqueue(job.next(ended), version=self._version, after_seconds=after)
+        if self._fleet.was_cancelled(job):
+            self._fleet.cancel(job.run_id)  # while this pass was put off
+            return
         known = {attempt.request_id for attempt in job.attempts}
         for attempt in ended.open_requests:
             # What the handler's own answer opened again is not put to it again: somebody has to look at that.

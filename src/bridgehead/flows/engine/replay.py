@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, StepFailed
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
-from bridgehead.flows.journals.base import Record, Records
+from bridgehead.flows.journals.base import Journal, Record
 from bridgehead.flows.values.codec import NotRecordable, canonical, encode
 from bridgehead.flows.values.ids import parents_of, sha256_hex
 from bridgehead.flows.values.times import utc_text
@@ -95,11 +95,14 @@ class Replay:
     in_order = False
     """Whether branches take turns, so that what they record has one order."""
 
-    def __init__(self, journal: Records, flow_id: str, clock: Clock) -> None:
+    def __init__(self, journal: Journal, flow_id: str, clock: Clock) -> None:
         self._journal = journal
+        self._begin(flow_id, clock, journal.lookup(flow_id))
+
+    def _begin(self, flow_id: str, clock: Clock, records: dict[str, Record]) -> None:
         self._flow_id = flow_id
         self.clock = clock
-        self._records = journal.lookup(flow_id)
+        self._records = records
         self._visited: set[str] = set()
         self._ahead: dict[str, list[str]] = {}
         """By lane, the recorded and waiting calls that this pass has still to come by, the next one last."""

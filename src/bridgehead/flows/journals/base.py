@@ -7,7 +7,7 @@ inside it, nothing of it has happened.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.words import RunStatus
@@ -47,18 +47,6 @@ class Record(NamedTuple):
     error: str | None
     started: str
     ended: str
-
-
-class Records(Protocol):
-    """What a pass needs of a journal; each as `Journal` says."""
-
-    def lookup(self, flow_id: str) -> dict[str, Record]: ...
-
-    def append(self, flow_id: str, record: Record) -> None: ...
-
-    def complete(self, flow_id: str, record: Record, attempts: Sequence[Attempt]) -> None: ...
-
-    def forget_from(self, flow_id: str, path: str) -> None: ...
 
 
 class Journal(ABC):

@@ -23,7 +23,6 @@ from bridgehead.flows.engine.run_request import RUN_KEY
 from bridgehead.flows.fleet import Job, records_of
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Record, Run
-from bridgehead.flows.operations.cancel import HasEnded
 from bridgehead.flows.operations.inspect import ListResult, StatusResult, find_run
 from bridgehead.flows.operations.retry import CannotRetry, step_meant, what_failed
 from bridgehead.flows.values.ids import new_flow_id, sha256_hex
@@ -235,7 +234,7 @@ class Fleet:
         newest, job = self._find(reference)
         run = _run_of(newest)
         if run.status.ended:
-            raise HasEnded(run)
+            raise UserError(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
         self.client.cancel_workflow(newest.workflow_id)
         last, later = self._find(run.id)
         if last.workflow_id != newest.workflow_id:  # it went on meanwhile

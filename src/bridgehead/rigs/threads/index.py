@@ -179,7 +179,10 @@ class EnvelopeIndex:
         unsettled = {path.partition("/")[0] for file in self.survey.dirty for path in (file.path, file.origin or "")}
         now, found, seen, changed = time.time_ns(), [], [], dict[str, list[str]]()
         for thread in self.survey.directories:
-            tree = "" if thread in unsettled else self.survey.trees.get(thread, "")
+            asked = thread not in unsettled and (
+                self._is_whole or self._file.outline(thread).tree
+            )  # else nothing to gain
+            tree = self.survey.trees.get(thread, "") if asked else ""
             stamp = self.survey.stamp_of(thread)  # before its names are read
             if tree and self._file.is_unchanged(thread, tree, stamp, with_findings=self._with_findings):
                 found.append(thread)

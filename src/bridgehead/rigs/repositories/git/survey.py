@@ -65,9 +65,10 @@ class GitSurvey:
 
     def tracked(self, threads: Sequence[str] = ()) -> Mapping[str, TrackedFile]:
         """Return what the index holds, by path, `.md` files only; where a few threads are named, of those alone."""
-        few = 0 < len(threads) <= _FEW
+        few = 0 < len(threads) <= _FEW and self._thread is None
+        listed = self._git.read("ls-files", "--stage", "-z", "--", *threads).text if few else self.index_text
         files = {}
-        for entry in self._git.read("ls-files", "--stage", "-z", *(("--", *threads) if few else self._limits)).fields:
+        for entry in listed.split("\0")[:-1]:
             if entry.endswith(".md"):
                 described, _, path = entry.partition("\t")
                 blob = described[_MODE_END + 1 : -2] if described.endswith("0") else None

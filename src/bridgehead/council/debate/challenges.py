@@ -329,6 +329,16 @@ class Debate:
             raise AssertionError(f"challenge {challenge.id} has no target")
         return entry
 
+    def shown(self, challenge: Challenge) -> dict[str, Any]:
+        """A challenge as packets show it."""
+        entry = self.target_of(challenge)
+        return {
+            "challenge_id": challenge.id,
+            "target_finding_id": entry.id,
+            "challenge_text": challenge.text,
+            "directed_at_domain": entry.output.domain,
+        }
+
     def _status(self, entry: Entry) -> str | None:
         return entry.state.status(self.rounds_finished)
 

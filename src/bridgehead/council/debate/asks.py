@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from bridgehead.contract.report import Output
@@ -69,17 +70,12 @@ def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
     """An owner hears of the challenges and conflicts that concern it, and of nothing else (Q1)."""
     mine = [entry for entry in run.ledger.live() if entry.owner == owner]
     conflicts = [conflict for conflict in run.conflicts if conflict.owner == owner]
-    title = run.title(owner)
-
-    def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-        return response_prompt(context, key, debated, role_title=title)
-
     return debate_asks(
         run,
         owner,
         Step.RESPONSE,
         packet_for(run, mine, run.debate.open_for(owner)),
-        build,
+        partial(response_prompt, role_title=run.title(owner)),
         Answer.RESPONSES,
         READ_RESPONSES,
         conflicts=conflict_entries(conflicts, run.debate),

@@ -24,7 +24,6 @@ from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, comple
 from bridgehead.council.request.domains import CROSS_DOMAIN
 from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, runtime
 
-RIG_MARK: Final = "rig:"
 UNKNOWN_FAMILY: Final = "unknown"
 UNREADABLE: Final = "unreadable_report"
 MOST_CLAIMED: Final = 200

@@ -30,7 +30,7 @@ from bridgehead.council.replies.items import Intake
 from bridgehead.council.replies.reply import Answered, read_items, read_reply
 from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
 from bridgehead.council.reporting.report import STATIC, FindingClass
-from bridgehead.council.reporting.sarif import SarifFinding, SarifRun, Suppression, to_sarif
+from bridgehead.council.reporting.sarif import SarifFinding, Suppression, to_sarif
 from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
 from bridgehead.council.request.plan import route_request
 from bridgehead.council.request.settings import RuntimeSettings, load_settings
@@ -42,6 +42,7 @@ from bridgehead.council.synthesis.join import stage_a
 from bridgehead.council.synthesis.proposals import ProposalEvent, ProposalStep, live_through
 from bridgehead.council.synthesis.verdict import council_verdict
 from council.support.driving import AT, task
+from council.support.finding_entries import finding_entry
 from council.support.resuming import Resumed
 from support.vector_files import cases, unread_files
 
@@ -559,7 +560,7 @@ def _apply_dismissals(given: Case, expected: Case) -> None:
 def _to_sarif(given: Case, expected: Case) -> None:
     dismissed, states = given.get("dismissed", {}), given.get("states")
     findings = [_sarif_finding(entry, dismissed, states) for entry in given["findings"]]
-    written = to_sarif(findings, SarifRun(task_type="review", review_id="r1", version="1.0.0"))
+    written = to_sarif(findings, "review/r1")
     run = written.log["runs"][0]
     actual = {
         "rules": [_sarif_rule(rule) for rule in run["tool"]["driver"]["rules"]],
@@ -573,7 +574,7 @@ def _to_sarif(given: Case, expected: Case) -> None:
 def _sarif_finding(entry: Case, dismissed: Case, states: Case | None) -> SarifFinding:
     location = entry["location"]
     reason = dismissed.get(entry["id"])
-    return SarifFinding(
+    written = finding_entry(
         id=entry["id"],
         cls=FindingClass(entry["class"]),
         type=OutputType(entry["type"]),
@@ -582,9 +583,12 @@ def _sarif_finding(entry: Case, dismissed: Case, states: Case | None) -> SarifFi
         description=entry["description"],
         domains=tuple(entry["domains"]),
         fingerprint=entry["fingerprint"],
+        state=states[entry["id"]]["state"] if states and entry["id"] in states else None,
+    )
+    return SarifFinding(
+        written,
         location=Anchor(location["path"], tuple(location["lines"])) if location else None,
         suppression=Suppression(reason) if reason is not None else None,
-        state=states[entry["id"]]["state"] if states and entry["id"] in states else None,
     )
 
 

@@ -15,7 +15,6 @@ from bridgehead.council.calls import UserQuestion
 
 MOST_RETRIES: Final = 3
 DISABLED: Final = "disabled_in_settings"
-USER_CHOSE_SKIP: Final = "user_chose_skip"
 NOTHING_COMPLETED: Final = "No bridges returned COMPLETED results"
 
 
@@ -37,10 +36,6 @@ class SeatStatus:
     retries: int = 0
     converted: bool = False
     """SKIPPED by us, without an answer of the user."""
-
-    @property
-    def was_invoked(self) -> bool:
-        return self.skip_reason != DISABLED
 
 
 class Attendance:
@@ -82,7 +77,7 @@ class Attendance:
         if chosen not in _choices(seat):
             return False
         if chosen == Choice.SKIP:
-            self._seats[name] = replace(seat, status=Status.SKIPPED, skip_reason=USER_CHOSE_SKIP)
+            self._seats[name] = replace(seat, status=Status.SKIPPED, skip_reason="user_chose_skip")
         elif chosen == Choice.ABORT:
             self.aborted_by = name
         else:
@@ -105,7 +100,7 @@ class Attendance:
 
     @property
     def invoked(self) -> tuple[str, ...]:
-        return tuple(seat.name for seat in self._known() if seat.was_invoked)
+        return tuple(seat.name for seat in self._known() if seat.skip_reason != DISABLED)
 
     @property
     def available(self) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ def test_what_an_agent_says_reaches_the_others_only_fenced(injection: str) -> No
         assert needle not in outside, call.key
 
 
-@pytest.mark.parametrize("build", DEBATED, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", DEBATED)
 def test_a_prompt_about_what_was_said_explains_its_marker_before_it_uses_it(build: Any) -> None:
     more = {
         response_prompt: {"role_title": "Expert"},

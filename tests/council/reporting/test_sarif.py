@@ -20,20 +20,21 @@ from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.reporting.sarif import (
     MOST_RESULTS,
     SarifFinding,
-    SarifRun,
     Suppression,
     escaped_message,
     sarif_of,
     to_sarif,
 )
+from council.support.finding_entries import finding_entry
 from council.support.sarif_schema import SARIF, prose_violations
 from council.test_council import TWO, Council, Dismissals, dismissal, finds, ready
 from support import peer_clis
 
-RUN = SarifRun("review", "r1", "1.0.0")
+RUN = "review/r1"
 
 
 def finding(number: int = 1, **fields: Any) -> SarifFinding:
+    own = {name: fields.pop(name) for name in ("location", "related", "suppression") if name in fields}
     usual: dict[str, Any] = {
         "id": f"SS{number:03d}",
         "cls": FindingClass.SINGLE,
@@ -43,9 +44,8 @@ def finding(number: int = 1, **fields: Any) -> SarifFinding:
         "description": "D",
         "domains": ("security",),
         "fingerprint": "v1:0011223344556677",
-        "location": Anchor("src/a.py", (4, 4)),
     }
-    return SarifFinding(**{**usual, **fields})
+    return SarifFinding(finding_entry(**{**usual, **fields}), **{"location": Anchor("src/a.py", (4, 4)), **own})
 
 
 @cache

@@ -30,9 +30,9 @@ from bridgehead.contract.words import Status
 from bridgehead.council.calls import GivenUp, Questioned, Retried, Seat
 from bridgehead.council.reporting.gate import Gate
 from bridgehead.council.request.plan import is_judged
+from bridgehead.council.request.settings import is_rig
 from bridgehead.council.running.dry_run import DryRun, plan_calls
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.rig import RIG_MARK
 from bridgehead.council.scope.scope import Scope
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport
@@ -215,7 +215,7 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
     """The calls of a council that was settled and not begun."""
     council, scope = opened.council, opened.scope
     seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
-    asked = [one for one in council.seats if one not in _NO_CALLS and not one.startswith(RIG_MARK)]
+    asked = [one for one in council.seats if one not in _NO_CALLS and not is_rig(one)]
     no_calls = {bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in council.seats if bridge not in asked}
     ready: list[Seat] = []
     with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:

@@ -40,8 +40,8 @@ from bridgehead.council.reporting.report import (
 )
 from bridgehead.council.reporting.sarif import sarif_of
 from bridgehead.council.request.plan import DEBATE_PROTOCOL
+from bridgehead.council.request.settings import is_rig
 from bridgehead.council.running.artifacts import COUNCIL, DEBATE, OutputFolder
-from bridgehead.council.runtimes.rig import RIG_MARK
 from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.council.scope.resolve import Change, read_working
 from bridgehead.council.scope.scope import text_digest
@@ -143,7 +143,7 @@ class StoredReport:
             why = f"bridgehead council show {self.review_id} {finding.id}"
             raise UserError(f"{finding.id} was withdrawn, so there is nothing to challenge", hint=f"{why} says why")
         seats = () if isinstance(self.report, AbortedReport) else self.report.bridges_available
-        if all(seat == STATIC or seat.startswith(RIG_MARK) for seat in seats):
+        if all(seat == STATIC or is_rig(seat) for seat in seats):
             raise UserError(
                 f"no seat of council {self.review_id} can be asked: {', '.join(seats)} answers no questions",
                 hint="hold a council in which a model sits; bridgehead runtimes says who can",

@@ -26,7 +26,7 @@ from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.machine import Machine, Probe, ProbeFile
-from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected
+from bridgehead.council.runtimes.rig import RigAnswer, RigRejected
 from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers
 from bridgehead.council.scope.git import Git, repository_at
 from bridgehead.council.scope.resolve import NoRepository
@@ -242,7 +242,7 @@ def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
 
 
 def _transport(project: Path, council: StoredCouncil) -> RigTransport | None:
-    asked = any(seat.startswith(RIG_MARK) for seat in council.seats)
+    asked = any(is_rig(seat) for seat in council.seats)
     return RigTransport(project, council.review_id) if asked else None
 
 

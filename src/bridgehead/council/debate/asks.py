@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from bridgehead.contract.report import Output
@@ -10,8 +11,8 @@ from bridgehead.council.calls import Answer, CallKey, Step
 from bridgehead.council.debate.call_batch import Ask, ReadReply, next_attempt
 from bridgehead.council.debate.challenges import Challenge
 from bridgehead.council.debate.first_round import CHALLENGER, CONSOLIDATOR, INTEGRATOR, expert_owner, make_ask
-from bridgehead.council.debate.ledger import Entry, Owner
-from bridgehead.council.debate.packets import build_packet, conflict_entries, find_gaps, history_entries, synthesis_text
+from bridgehead.council.debate.ledger import Entry, Owner, shown
+from bridgehead.council.debate.packets import conflict_entries, find_gaps, history_entries, synthesis_text
 from bridgehead.council.debate.roster import NewExpert
 from bridgehead.council.debate.state import SeatState
 from bridgehead.council.prompts.debate import (
@@ -25,7 +26,7 @@ from bridgehead.council.prompts.debate import (
     ruling_prompt,
 )
 from bridgehead.council.prompts.fences import Safe
-from bridgehead.council.prompts.packet_limit import CHALLENGES, FINDINGS, Reduced, reduce_packet, shown_id
+from bridgehead.council.prompts.packet_limit import CHALLENGES, FINDINGS, Reduced, packet_size, reduce_packet, shown_id
 from bridgehead.council.prompts.shared import NOTHING, PromptContext
 from bridgehead.council.replies.reply import Reader, read_items, read_lists
 
@@ -69,17 +70,12 @@ def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
     """An owner hears of the challenges and conflicts that concern it, and of nothing else (Q1)."""
     mine = [entry for entry in run.ledger.live() if entry.owner == owner]
     conflicts = [conflict for conflict in run.conflicts if conflict.owner == owner]
-    title = run.title(owner)
-
-    def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-        return response_prompt(context, key, debated, role_title=title)
-
     return debate_asks(
         run,
         owner,
         Step.RESPONSE,
         packet_for(run, mine, run.debate.open_for(owner)),
-        build,
+        partial(response_prompt, role_title=run.title(owner)),
         Answer.RESPONSES,
         READ_RESPONSES,
         conflicts=conflict_entries(conflicts, run.debate),
@@ -110,19 +106,20 @@ def consolidation_asks(run: SeatState) -> list[Ask]:
 def packet_for(
     run: SeatState, findings: Sequence[Entry], challenges: Sequence[Challenge], added: Sequence[NewExpert] = ()
 ) -> dict[str, Any]:
-    """The context packet of the present round for a role that sees these findings and challenges."""
+    """The context packet of the present round for a role that sees these; keys in the order of the contract."""
     challenged = {run.debate.target_of(one).id for one in run.debate.challenges.values()}
     gaps = find_gaps(run.task, run.inputs.scope_files, list(run.ledger))
     told_round = max(run.round - 1, 1)
-    return build_packet(
-        round_number=run.round,
-        active=run.roster.active,
-        added=added,
-        findings=findings,
-        challenges=challenges,
-        debate=run.debate,
-        synthesis=synthesis_text(told_round, len(run.ledger.live()), len(challenged), len(added), gaps),
-    )
+    return {
+        "round": run.round,
+        "active_domains": list(run.roster.active),
+        "newly_added_domains": [
+            {"domain": new.expert.domain, "trigger_finding_id": new.trigger_id, "reason": new.reason} for new in added
+        ],
+        "previous_findings": [shown(entry) for entry in findings],
+        "open_challenges": [run.debate.shown(challenge) for challenge in challenges],
+        "synthesis": synthesis_text(told_round, len(run.ledger.live()), len(challenged), len(added), gaps),
+    }
 
 
 def debate_asks(
@@ -188,8 +185,8 @@ def _note_reduction(run: SeatState, owner: Owner, reduced: Reduced) -> None:
             round=run.round,
             role=owner.name,
             level=reduced.level,
-            from_chars=reduced.from_chars,
-            to_chars=reduced.to_chars,
+            from_chars=reduced.sizes_by_level[0],
+            to_chars=max(map(packet_size, reduced.packets)),
             shards=len(reduced.packets),
             cut=reduced.cut_findings,
         )

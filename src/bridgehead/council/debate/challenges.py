@@ -13,7 +13,7 @@ from typing import Any, Final
 from bridgehead.contract.ids import CHALLENGE_PREFIX, numbered_id
 from bridgehead.contract.words import Severity
 from bridgehead.council.calls import Role
-from bridgehead.council.debate.ledger import Entry, Ledger, Log, Owner, Ruling, any_unresolved, is_serious
+from bridgehead.council.debate.ledger import Entry, Ledger, Log, Owner, Ruling, is_serious
 from bridgehead.council.findings.dedupe import tokens
 from bridgehead.council.findings.evidence import EvidenceOutcome
 from bridgehead.council.replies.items import Intake, as_line, as_text, parse_severity
@@ -273,7 +273,7 @@ class Debate:
 
     @property
     def all_resolved(self) -> bool:
-        return not any_unresolved(entry.state for entry in self.ledger.live())
+        return not any(entry.state.unresolved for entry in self.ledger.live())
 
     def history(self) -> list[dict[str, Any]]:
         """Every challenge by an agent against a live item, with its state and the last answer."""
@@ -328,6 +328,16 @@ class Debate:
         if entry is None:
             raise AssertionError(f"challenge {challenge.id} has no target")
         return entry
+
+    def shown(self, challenge: Challenge) -> dict[str, Any]:
+        """A challenge as packets show it."""
+        entry = self.target_of(challenge)
+        return {
+            "challenge_id": challenge.id,
+            "target_finding_id": entry.id,
+            "challenge_text": challenge.text,
+            "directed_at_domain": entry.output.domain,
+        }
 
     def _status(self, entry: Entry) -> str | None:
         return entry.state.status(self.rounds_finished)

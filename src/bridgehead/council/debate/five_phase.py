@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import Intensity, OutputState, Severity, Verdict
-from bridgehead.council.calls import Answer, CallKey, Step
+from bridgehead.council.calls import Answer, Step
 from bridgehead.council.debate.answers import raise_items, settle, take_items
 from bridgehead.council.debate.asks import debate_asks, packet_for
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, ReadReply
@@ -24,9 +25,7 @@ from bridgehead.council.debate.first_round import CHALLENGER, INTEGRATOR, covere
 from bridgehead.council.debate.ledger import ChallengeState, Entry, Owner
 from bridgehead.council.debate.seat_run import BUDGET, SeatRun
 from bridgehead.council.findings.dedupe import Candidate, matches
-from bridgehead.council.prompts.debate import Debated, debate_round_prompt, final_position_prompt
-from bridgehead.council.prompts.fences import Safe
-from bridgehead.council.prompts.shared import PromptContext
+from bridgehead.council.prompts.debate import debate_round_prompt, final_position_prompt
 from bridgehead.council.replies.items import as_line, as_text
 from bridgehead.council.replies.reply import read_lists
 from bridgehead.council.reporting.seat_report import SeatFacts
@@ -260,23 +259,17 @@ class FivePhaseRun(SeatRun):
         return [*map(expert_owner, self._run.roster.active), INTEGRATOR, CHALLENGER]
 
     def _message_asks(self, owner: Owner) -> list[Ask]:
-        run, title, own_ids = self._run, self._run.title(owner), self._own_ids(owner)
-
-        def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-            return debate_round_prompt(context, key, debated, role_title=title, own_ids=own_ids)
-
-        packet = anonymous(packet_for(run, run.ledger.live(), run.debate.open_challenges()))
-        return debate_asks(run, owner, Step.CHALLENGE, packet, build, Answer.CHALLENGES, READ_MESSAGES)
+        build = partial(debate_round_prompt, role_title=self._run.title(owner), own_ids=self._own_ids(owner))
+        return debate_asks(self._run, owner, Step.CHALLENGE, self._packet(), build, Answer.CHALLENGES, READ_MESSAGES)
 
     def _position_asks(self, owner: Owner) -> list[Ask]:
-        run, title, own_ids = self._run, self._run.title(owner), self._own_ids(owner)
+        title, own_ids = self._run.title(owner), self._own_ids(owner)
         pairs = [(one.id, other.id) for one, other in self._merge_candidates() if owner in (one.owner, other.owner)]
+        build = partial(final_position_prompt, role_title=title, own_ids=own_ids, merges=pairs)
+        return debate_asks(self._run, owner, Step.POSITION, self._packet(), build, Answer.POSITIONS, READ_POSITIONS)
 
-        def build(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-            return final_position_prompt(context, key, debated, role_title=title, own_ids=own_ids, merges=pairs)
-
-        packet = anonymous(packet_for(run, run.ledger.live(), run.debate.open_challenges()))
-        return debate_asks(run, owner, Step.POSITION, packet, build, Answer.POSITIONS, READ_POSITIONS)
+    def _packet(self) -> dict[str, Any]:
+        return anonymous(packet_for(self._run, self._run.ledger.live(), self._run.debate.open_challenges()))
 
     def _own_ids(self, owner: Owner) -> list[str]:
         return [entry.id for entry in self._run.ledger.live() if entry.owner == owner]

@@ -96,10 +96,6 @@ class FindingState:
         self.challenges[challenge_id] = _AFTER_RULING[ruling]
         return True
 
-    def inherit(self, merged: FindingState) -> None:
-        """A duplicate was merged into this finding: its challenges are directed here now."""
-        self.challenges.update(merged.challenges)
-
     @property
     def unresolved(self) -> tuple[str, ...]:
         """Challenges left open, maintained or escalated, oldest first."""
@@ -131,11 +127,6 @@ def placement(status: OutputState | None) -> tuple[str, ...]:
     if status is OutputState.DISPUTED:
         return ("outputs", "disputed_outputs")
     return ("outputs",)
-
-
-def any_unresolved(findings: Iterable[FindingState]) -> bool:
-    """Whether a challenge against a live finding is still unresolved (council §9.6, all_resolved)."""
-    return any(finding.unresolved for finding in findings if not finding.withdrawn)
 
 
 Log = Callable[..., None]
@@ -285,7 +276,7 @@ class Ledger:
             merged = self._entries[other.id]
             merged.merged_into = kept.id
             kept.merged_from += [other.id, *merged.merged_from]
-            kept.state.inherit(merged.state)
+            kept.state.challenges.update(merged.state.challenges)
             self._log(
                 "merge",
                 kept=kept.id,

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import severity_rank
-from bridgehead.council.debate.challenges import Challenge, Debate
-from bridgehead.council.debate.ledger import Entry, Owner, shown, speaks_of
-from bridgehead.council.debate.roster import NewExpert, Signal
+from bridgehead.council.debate.challenges import Debate
+from bridgehead.council.debate.ledger import Entry, Owner, speaks_of
+from bridgehead.council.debate.roster import Signal
 from bridgehead.council.findings.dedupe import ALIKE, Wording, scores_above
 from bridgehead.council.findings.references import Relation, find_references, is_same_file, relate
 from bridgehead.council.prompts.packet_limit import characters_omitted
@@ -69,29 +69,6 @@ def find_gaps(task: BridgeInput, scope_files: Sequence[str], entries: Sequence[E
     cited = {ref.path for entry in entries for ref in find_references(entry.output.evidence or "")}
     files = [path for path in scope_files if not any(is_same_file(path, other) for other in cited)]
     return requirements + files
-
-
-def build_packet(
-    *,
-    round_number: int,
-    active: Sequence[str],
-    added: Sequence[NewExpert],
-    findings: Iterable[Entry],
-    challenges: Iterable[Challenge],
-    debate: Debate,
-    synthesis: str,
-) -> dict[str, Any]:
-    """A role's packet, keys in the order of the contract."""
-    return {
-        "round": round_number,
-        "active_domains": list(active),
-        "newly_added_domains": [
-            {"domain": new.expert.domain, "trigger_finding_id": new.trigger_id, "reason": new.reason} for new in added
-        ],
-        "previous_findings": [shown(entry) for entry in findings],
-        "open_challenges": [_challenge(challenge, debate) for challenge in challenges],
-        "synthesis": synthesis,
-    }
 
 
 def synthesis_text(round_number: int, findings: int, challenged: int, added: int, gaps: Sequence[str]) -> str:
@@ -156,16 +133,6 @@ def _same_requirement(one: Entry, other: Entry) -> bool:
         and one.output.requirement_id == other.output.requirement_id
         and (one.output.met is True) != (other.output.met is True)
     )
-
-
-def _challenge(challenge: Challenge, debate: Debate) -> dict[str, Any]:
-    entry = debate.target_of(challenge)
-    return {
-        "challenge_id": challenge.id,
-        "target_finding_id": entry.id,
-        "challenge_text": challenge.text,
-        "directed_at_domain": entry.output.domain,
-    }
 
 
 def _count(number: int, noun: str) -> str:

@@ -209,7 +209,7 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
     if one.requirement_id and other.requirement_id and one.requirement_id != other.requirement_id:
         return False
     alike = scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES)
-    if not (alike or (_cite_the_same_lines(one, other) and _name_one_weakness(one, other))):
+    if not (alike or (_cite_the_same_lines(one, other) and weaknesses(one.told) & weaknesses(other.told))):
         return False
     relation = relate(one.references, other.references)
     if relation in (Relation.DIFFERENT, Relation.SAME_LINES):
@@ -225,10 +225,6 @@ def _cite_the_same_lines(one: Candidate, other: Candidate) -> bool:
         for mine in one.references
         for theirs in other.references
     )
-
-
-def _name_one_weakness(one: Candidate, other: Candidate) -> bool:
-    return not weaknesses(one.told).isdisjoint(weaknesses(other.told))
 
 
 def by_severity_then_id(candidate: Candidate) -> tuple[object, ...]:

@@ -165,43 +165,26 @@ def _digest(version: str, *parts: str) -> str:
     return f"{version}:{hashed.hexdigest()[:16]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Identified:
-    """What code found out about an item's evidence, and the names it is known by."""
-
-    check: EvidenceCheck
-    anchor: Anchor | None
-    identity: Identity
-
-
-def identify_output(output: Output, tree: Tree, renames: Mapping[str, str]) -> Identified:
-    """Check the evidence and compute the fingerprint."""
-    check = check_evidence(output.evidence, tree)
-    requirement_id = output.requirement_id
+def with_identity(output: Output, tree: Tree | None, renames: Mapping[str, str]) -> Output:
+    """The output with its identity fields; without a tree it is known by its title alone."""
+    there = tree or Tree.of({})
+    check = check_evidence(output.evidence, there)
+    anchor, requirement_id = check.anchor, output.requirement_id
     identity = identify(
         type=output.type,
         title=output.title,
         domain=output.domain,
         requirement_id=requirement_id if isinstance(requirement_id, str) else None,
-        anchor=check.anchor,
-        tree=tree,
+        anchor=anchor,
+        tree=there,
         renames=renames,
     )
-    return Identified(check, check.anchor, identity)
-
-
-def with_identity(output: Output, tree: Tree | None, renames: Mapping[str, str]) -> Output:
-    """The output with its identity fields; without a tree it is known by its title alone."""
-    found = identify_output(output, tree or Tree.of({}), renames)
-    check = found.check if tree is not None else EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_tree")
+    if tree is None:
+        check = EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_tree")
     return msgspec.structs.replace(
         output,
         evidence_check=check.to_json(),
-        anchor=anchor_json(found.anchor),
-        fingerprint=found.identity.fingerprint,
-        fingerprints=tuple(sorted(found.identity.all)),
+        anchor=None if anchor is None else {"path": anchor.path, "lines": list(anchor.lines)},
+        fingerprint=identity.fingerprint,
+        fingerprints=tuple(sorted(identity.all)),
     )
-
-
-def anchor_json(anchor: Anchor | None) -> dict[str, object] | None:
-    return None if anchor is None else {"path": anchor.path, "lines": list(anchor.lines)}

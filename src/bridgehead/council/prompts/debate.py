@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from bridgehead.contract.words import TaskType
@@ -104,27 +105,11 @@ class Debated:
     in_session: bool = False
 
 
-def challenge_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    return _debate_prompt("challenge", context, key, debated, lambda writer: _history(writer, debated.history))
-
-
-def ruling_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    return _debate_prompt("ruling", context, key, debated, lambda writer: _history(writer, debated.history))
-
-
-def integration_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    return _items_prompt("integration_round", INTEGRATION_TITLE, context, key, debated)
-
-
 def response_prompt(context: PromptContext, key: CallKey, debated: Debated, *, role_title: str) -> Safe:
     def own_slots(writer: PromptWriter) -> dict[str, Safe]:
         return {"expert_role": writer.line(role_title), "conflicts": _conflicts(writer, debated.conflicts)}
 
     return _debate_prompt("response", context, key, debated, own_slots)
-
-
-def consolidation_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    return _items_prompt("consolidation", CONSOLIDATION_TITLE, context, key, debated)
 
 
 def reminder_prompt(
@@ -173,6 +158,20 @@ def _items_prompt(name: str, title: str, context: PromptContext, key: CallKey, d
         return {"output_contract": context.output_contract(writer, agent=title, domain=key.domain)}
 
     return _debate_prompt(name, context, key, debated, own_slots)
+
+
+integration_prompt: Final = partial(_items_prompt, "integration_round", INTEGRATION_TITLE)
+consolidation_prompt: Final = partial(_items_prompt, "consolidation", CONSOLIDATION_TITLE)
+council_integration_prompt: Final = partial(_items_prompt, "stage_b_integration", INTEGRATION_TITLE)
+"""Looks for what follows from several findings together."""
+
+
+def _prompt_with_history(name: str, context: PromptContext, key: CallKey, debated: Debated) -> Safe:
+    return _debate_prompt(name, context, key, debated, lambda writer: _history(writer, debated.history))
+
+
+challenge_prompt: Final = partial(_prompt_with_history, "challenge")
+ruling_prompt: Final = partial(_prompt_with_history, "ruling")
 
 
 def _history(writer: PromptWriter, history: Sequence[Mapping[str, Any]]) -> dict[str, Safe]:
@@ -242,11 +241,6 @@ def question_prompt(context: PromptContext, key: CallKey, debated: Debated, text
     return _debate_prompt(
         "question", context, key, debated, lambda writer: {"whose": whose, "question": writer.words(text)}
     )
-
-
-def council_integration_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    """Look for what follows from several findings together."""
-    return _items_prompt("stage_b_integration", INTEGRATION_TITLE, context, key, debated)
 
 
 def _mode_task(context: PromptContext) -> tuple[Safe, Safe]:

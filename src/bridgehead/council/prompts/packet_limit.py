@@ -51,14 +51,6 @@ class Reduced:
     def annotated(self) -> bool:
         return self.level > 0
 
-    @property
-    def from_chars(self) -> int:
-        return self.sizes_by_level[0]
-
-    @property
-    def to_chars(self) -> int:
-        return max(map(packet_size, self.packets))
-
 
 def reduce_packet(packet: Packet) -> Reduced:
     """The least reduction under which the packet fits."""

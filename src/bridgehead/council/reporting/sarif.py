@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -13,7 +13,7 @@ import msgspec
 
 from bridgehead import __version__
 from bridgehead.contract.ids import id_sort_key
-from bridgehead.contract.words import OutputType, Severity
+from bridgehead.contract.words import OutputType, Severity, severity_rank
 from bridgehead.council.findings.evidence import Anchor
 from bridgehead.council.reporting.report import (
     STATIC,
@@ -87,46 +87,28 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True)
 class SarifFinding:
-    """What SARIF needs of a finding; `location` is its anchor, or line 1 of an existing file it names."""
+    """A finding of the report; `location` is its anchor, or line 1 of an existing file it names."""
 
-    id: str
-    cls: FindingClass
-    type: OutputType
-    severity: Severity | None
-    title: str
-    description: str
-    domains: tuple[str, ...]
-    fingerprint: str
+    entry: FindingEntry
     location: Anchor | None
     related: tuple[Anchor, ...] = ()
-    fingerprints: tuple[str, ...] = ()
     suppression: Suppression | None = None
-    confirmation: dict[str, bool] = field(default_factory=dict)
-    evidence: str | None = None
-    state: str | None = None
     rule: AnalyserRule | None = None
 
     @property
     def domain(self) -> str:
         """The first of its domains in registry order, unknown ones after them by name."""
         registry = load_registry()
-        known = sorted(self.domains, key=lambda name: (registry.position(name), name))
+        known = sorted(self.entry.domains, key=lambda name: (registry.position(name), name))
         return known[0] if known else "cross-domain"
 
     @property
     def rule_id(self) -> str:
-        return self.rule.id if self.rule else f"{self.domain}/{self.type}"
+        return self.rule.id if self.rule else f"{self.domain}/{self.entry.type}"
 
     @property
     def rank(self) -> int:
-        return self.severity.rank if self.severity else 0
-
-
-@dataclass(frozen=True, slots=True)
-class SarifRun:
-    task_type: str
-    review_id: str
-    version: str
+        return severity_rank(self.entry.severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +124,11 @@ class SarifLog:
         return (f"sarif_truncated:{self.truncated}",) if self.truncated else ()
 
 
-def to_sarif(findings: Sequence[SarifFinding], run: SarifRun) -> SarifLog:
+def to_sarif(findings: Sequence[SarifFinding], run_id: str) -> SarifLog:
     """One log with one run; results in the order not dismissed first, severity, id."""
-    rated = [one for one in findings if one.severity is not None and one.cls is not FindingClass.WITHDRAWN]
+    rated = [one for one in findings if one.entry.severity and one.entry.cls is not FindingClass.WITHDRAWN]
     placed = sorted(rated, key=_order)
-    homeless = tuple(one.id for one in rated if one.location is None)
+    homeless = tuple(one.entry.id for one in rated if one.location is None)
     written, truncated = placed[:MOST_RESULTS], max(len(placed) - MOST_RESULTS, 0)
     rules = sorted({one.rule_id for one in written})
     log = {
@@ -157,11 +139,11 @@ def to_sarif(findings: Sequence[SarifFinding], run: SarifRun) -> SarifLog:
                 "tool": {
                     "driver": {
                         "name": "bridgehead",
-                        "semanticVersion": run.version,
+                        "semanticVersion": __version__,
                         "rules": [_rule(rule, written) for rule in rules],
                     }
                 },
-                "automationDetails": {"id": f"bridgehead-council/{run.task_type}/{run.review_id}"},
+                "automationDetails": {"id": f"bridgehead-council/{run_id}"},
                 "columnKind": "unicodeCodePoints",
                 "originalUriBaseIds": {SOURCE_ROOT: {}},
                 "invocations": [_invocation(homeless, truncated)],
@@ -179,22 +161,22 @@ def escaped_message(text: str) -> str:
 
 
 def _order(finding: SarifFinding) -> tuple[object, ...]:
-    return finding.location is None, finding.suppression is not None, -finding.rank, id_sort_key(finding.id)
+    return finding.location is None, finding.suppression is not None, -finding.rank, id_sort_key(finding.entry.id)
 
 
 def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
     of_rule = [one for one in written if one.rule_id == rule_id]
-    domain, kind, named = of_rule[0].domain, str(of_rule[0].type), of_rule[0].rule
+    domain, kind, named = of_rule[0].domain, of_rule[0].entry.type, of_rule[0].rule
     security = domain in SECURITY_DOMAINS
     weakness = [f"external/cwe/cwe-{named.cwe:03}"] if named and named.cwe else []
-    tags = list(dict.fromkeys([domain, kind, *(["security"] if security else []), *weakness]))[:MOST_TAGS]
+    tags = list(dict.fromkeys([domain, str(kind), *(["security"] if security else []), *weakness]))[:MOST_TAGS]
     properties: dict[str, Any] = {"tags": tags}
     # Consumers read it from the rule, so it is that of the worst result nobody dismissed.
     judged = [one for one in of_rule if one.suppression is None] or of_rule
-    worst = max(judged, key=lambda one: one.rank).severity
+    worst = max(judged, key=lambda one: one.rank).entry.severity
     if security and worst in _SECURITY_SEVERITY:
         properties["security-severity"] = _SECURITY_SEVERITY[worst]
-    title, told = (named.title, named.help) if named else _in_words(domain, of_rule[0].type)
+    title, told = (named.title, named.help) if named else _in_words(domain, kind)
     told = f"{told or title}\n\n{_WHAT_TO_DO}"
     return {
         "id": rule_id,
@@ -219,26 +201,28 @@ def _results(written: Sequence[SarifFinding], rules: Sequence[str]) -> list[dict
     seen: Counter[tuple[str, str]] = Counter()
     results: list[dict[str, Any]] = []
     for finding in written:
-        seen[finding.rule_id, finding.fingerprint] += 1
-        results.append(_result(finding, rules.index(finding.rule_id), seen[finding.rule_id, finding.fingerprint]))
+        same = finding.rule_id, finding.entry.fingerprint
+        seen[same] += 1
+        results.append(_result(finding, rules.index(finding.rule_id), seen[same]))
     return results
 
 
 def _result(finding: SarifFinding, rule_index: int, count: int) -> dict[str, Any]:
-    if finding.severity is None:
+    entry = finding.entry
+    if entry.severity is None:
         raise AssertionError("only rated findings become results")
     result: dict[str, Any] = {
         "ruleId": finding.rule_id,
         "ruleIndex": rule_index,
-        "level": _LEVEL[finding.severity],
-        "message": {"text": escaped_message(f"{finding.title}\n\n{finding.description}")},
+        "level": _LEVEL[entry.severity],
+        "message": {"text": escaped_message(f"{entry.title}\n\n{entry.description}")},
         "locations": [_location(finding.location)],
         "partialFingerprints": {
-            "bridgeheadFinding/v1": finding.fingerprint,
-            "primaryLocationLineHash": f"{finding.fingerprint.partition(':')[2]}:{count}",
+            "bridgeheadFinding/v1": entry.fingerprint,
+            "primaryLocationLineHash": f"{entry.fingerprint.partition(':')[2]}:{count}",
         },
         "suppressions": [] if finding.suppression is None else [_suppressed(finding.suppression)],
-        "properties": _properties(finding),
+        "properties": _properties(entry),
     }
     if finding.related:
         result["relatedLocations"] = [_location(place) for place in finding.related[:MOST_RELATED]]
@@ -271,18 +255,18 @@ def _suppressed(suppression: Suppression) -> dict[str, Any]:
     }
 
 
-def _properties(finding: SarifFinding) -> dict[str, Any]:
+def _properties(entry: FindingEntry) -> dict[str, Any]:
     known: dict[str, Any] = {
-        "id": finding.id,
-        "severity": finding.severity,
-        "class": finding.cls.value,
-        "fingerprints": list(finding.fingerprints or (finding.fingerprint,)),
-        "confirmation": finding.confirmation,
-        "evidence": finding.evidence,
+        "id": entry.id,
+        "severity": entry.severity,
+        "class": entry.cls.value,
+        "fingerprints": list(entry.fingerprints or (entry.fingerprint,)),
+        "confirmation": msgspec.structs.asdict(entry.confirmation),
+        "evidence": entry.evidence_check.get("outcome"),
     }
     # Not `baselineState`: the standard wants it on every result of both runs and has no word for `unknown`.
-    if finding.state is not None:
-        known["state"] = finding.state
+    if entry.state is not None:
+        known["state"] = entry.state
     return known
 
 
@@ -302,9 +286,8 @@ def sarif_of(report: CouncilReport) -> SarifLog:
     """Standing and dismissed findings of a report, those on untouched lines as suppressed; withdrawn ones are none."""
     standing = [_finding(entry) for entry in report.findings()]
     dismissed = [_finding(one.finding, one) for one in report.dismissed_findings]
-    run = SarifRun(task_type=report.task_type, review_id=report.review_id, version=__version__)
     apart = [replace(_finding(one), suppression=Suppression(_UNTOUCHED)) for one in report.untouched_findings]
-    return to_sarif([*standing, *apart, *dismissed], run)
+    return to_sarif([*standing, *apart, *dismissed], f"{report.task_type}/{report.review_id}")
 
 
 def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> SarifFinding:
@@ -312,21 +295,10 @@ def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> 
     if dismissed is not None:
         suppression = Suppression(dismissed.reason, dismissed.author, dismissed.date, dismissed.expires)
     return SarifFinding(
-        id=entry.id,
-        cls=entry.cls,
-        type=entry.type,
-        severity=entry.severity,
-        title=entry.title,
-        description=entry.description,
-        domains=entry.domains,
-        fingerprint=entry.fingerprint,
-        fingerprints=entry.fingerprints,
-        location=location,
+        entry,
+        location,
         related=tuple(place for place in _passed_places(entry) if place != location),
         suppression=suppression,
-        confirmation=msgspec.structs.asdict(entry.confirmation),
-        evidence=entry.evidence_check.get("outcome"),
-        state=entry.state,
         rule=_analyser_rule(entry),
     )
 

@@ -131,18 +131,6 @@ class RuntimeSettings:
     model_keys: tuple[str, ...] = ()
     """The keys under which the entry names models."""
 
-    @property
-    def halts_when_missing(self) -> bool:
-        return self.options.get("on_missing") == "halt"
-
-    @property
-    def keeps_session(self) -> bool:
-        return self.options.get("continuity") == "session"
-
-    @property
-    def debates_merged(self) -> bool:
-        return self.options.get("debate_merged") is True
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

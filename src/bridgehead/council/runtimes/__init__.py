@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final
 
-from bridgehead.council.request.settings import is_acp
+from bridgehead.council.request.settings import is_acp, is_rig
 from bridgehead.council.runtimes.base import ENTRY_POINT_GROUP, Runtime, registered
 from bridgehead.errors import NotFound
 
@@ -19,14 +19,13 @@ BUILT_IN: Final = {
     "openai": "openai_compatible",
     "static": "static.seat",
 }
-_RIG: Final = "rig:"
 _BY_MARK: Final = frozenset({"rig", "acp"})
 """Seats are called `rig:ID` and `acp:NAME`."""
 
 
 def find_runtime(runtime: str, *, outside: bool = True) -> type[Runtime]:
     """The runtime of a name, imported when first asked for; `outside` lets plug-ins take part."""
-    if runtime.startswith(_RIG) and len(runtime) > len(_RIG):
+    if is_rig(runtime):
         return _import("rig", "rig")
     if is_acp(runtime):
         return _import("acp", "acp")

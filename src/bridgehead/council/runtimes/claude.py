@@ -79,11 +79,6 @@ def read_claude(result: CommandResult) -> CallOutcome:
     return succeeded("claude", result, answered)
 
 
-def logged_in(result: CommandResult) -> bool:
-    """What `claude auth status` says; it looks at what is stored and asks no model."""
-    return result.exit_code == 0
-
-
 def _model_usage(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     used = mapping_at(record, "modelUsage")
     return {model: counts for model, counts in used.items() if isinstance(counts, dict)}
@@ -136,7 +131,8 @@ class ClaudeCli(CliConnection):
     folder_variables: ClassVar = ("CLAUDE_CONFIG_DIR",)
 
     def barrier(self, machine: Machine) -> Barred | None:
-        if logged_in(machine.run(self.probing("auth", "status"))):
+        # It looks at what is stored and asks no model.
+        if machine.run(self.probing("auth", "status")).exit_code == 0:
             return None
         return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
 

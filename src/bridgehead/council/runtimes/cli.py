@@ -134,7 +134,7 @@ class CliConnection(Connection):
         self.path = path
         self.version = probe.version
         self.flags = probe.flags
-        self.keeps_history = setup.settings.keeps_session
+        self.keeps_history = setup.settings.options.get("continuity") == "session"
         self.has_tools = True
         self._home = setup.environment.get("HOME", "/")
         self._mechanism: tuple[str, str] | None = None

@@ -99,11 +99,6 @@ def thread_usage(result: CommandResult) -> CallUsage:
     return _usage(mapping_at(completed, "usage"), NOTHING_REPORTED)
 
 
-def has_stored_login(result: CommandResult) -> bool:
-    """What `codex login status` says; keys in the environment are none of its business."""
-    return result.exit_code == 0
-
-
 def catalogue(printed: str) -> list[str] | None:
     """The model names of `codex debug models`, or None when it printed something else."""
     models = (object_from(printed) or {}).get("models")
@@ -166,7 +161,8 @@ class CodexCli(CliConnection):
         if self._key_variable is not None and machine.environment.get(self._key_variable):
             return None
         # It looks at the stored login only, so the variables come first (runtimes §4).
-        if has_stored_login(machine.run(self.probing("login", "status"))):
+        # Keys in the environment are none of its business.
+        if machine.run(self.probing("login", "status")).exit_code == 0:
             return None
         return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
 

@@ -24,11 +24,8 @@ from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, comple
 from bridgehead.council.request.domains import CROSS_DOMAIN
 from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, runtime
 
-RIG_MARK: Final = "rig:"
 UNKNOWN_FAMILY: Final = "unknown"
 UNREADABLE: Final = "unreadable_report"
-OTHER_SESSION: Final = "other_session"
-OTHER_COMMIT: Final = "other_commit"
 MOST_CLAIMED: Final = 200
 MOST_MODELS: Final = 20
 _USAGE: Final = ("calls", "prompt_chars", "reply_chars", "tokens_in", "tokens_out", "cost_usd")
@@ -94,9 +91,9 @@ def read_answer(
         return RigRejected(UNREADABLE)
     document = read.value
     if document.get("session_id") != task.session_id:
-        return RigRejected(OTHER_SESSION)
+        return RigRejected("other_session")
     if commit is not None and document.get("commit") != commit:
-        return RigRejected(OTHER_COMMIT)
+        return RigRejected("other_commit")
     return _in_our_words(document, answer, task, replace(facts, extra={"remote": _claim(document)}))
 
 

@@ -179,7 +179,7 @@ class _Preflight:
 
     def _absent(self, missing: Sequence[Missing]) -> NotSeated:
         broken = next((one.reason for one in missing if one.reason.startswith("cli_error")), None)
-        if self._setup.settings.halts_when_missing:
+        if self._setup.settings.options.get("on_missing") == "halt":
             return self._not_seated(Status.HALTED, self._runtime.missing_halt, self._runtime.install_hint)
         return self._not_seated(Status.SKIPPED, broken or self._runtime.missing, self._runtime.install_hint)
 
@@ -201,7 +201,7 @@ class _Preflight:
             keeps_history=connection.keeps_history,
             reads_files=connection.reads_files,
             models=models,
-            debate_merged=self._setup.settings.debates_merged,
+            debate_merged=self._setup.settings.options.get("debate_merged") is True,
             messaging=taken.uses_teams,
             exchange_mode=_exchange_mode(connection, in_team=taken.uses_teams),
             degradation_reason=NO_TEAM if team is False else None,

@@ -26,12 +26,12 @@ from bridgehead.council.reporting.seat_report import (
     halted_report,
     skipped_report,
 )
-from bridgehead.council.request.settings import RuntimeSettings, Settings
+from bridgehead.council.request.settings import RIG_MARK, RuntimeSettings, Settings
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import NO_CONNECTION, NOT_AUTHENTICATED, Connection, NativeDispatcher, SeatSetup
 from bridgehead.council.runtimes.exchange import RuntimeRefusal
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.rig import RIG_MARK, RigAnswer, RigRejected, SeatTransport, read_answer, request_body
+from bridgehead.council.runtimes.rig import RigAnswer, RigRejected, SeatTransport, read_answer, request_body
 from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers, examine
 from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot

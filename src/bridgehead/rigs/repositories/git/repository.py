@@ -264,7 +264,7 @@ class GitRepository(WorkTree):
         return transfer.wire_of(self._clone, self.head(), remote, branch, pushing=pushing)
 
     def upstream(self) -> Wire:
-        """Return what the current branch follows, or raise DetachedHead or NoUpstream (rigs §9.1)."""
+        """Return what the current branch follows, or raise UserError where it follows nothing (rigs §9.1)."""
         return transfer.upstream_of(self.head())
 
     def push(self, wire: Wire, commit: str) -> Pushed | Raced:

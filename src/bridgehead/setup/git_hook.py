@@ -55,10 +55,6 @@ class HookPlan:
     """A hook of the user's is there and moves to KEPT."""
     bring_back: bool = False
 
-    @property
-    def changes_anything(self) -> bool:
-        return self.change.action != "keep"
-
 
 def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
     """Where git looks for hooks, `core.hooksPath` included."""
@@ -89,7 +85,7 @@ def plan_removal(folder: Path) -> HookPlan:
 def carry_out(plan: HookPlan) -> None:
     """Write it; at every moment either the old hook or ours is in place."""
     hook, kept = plan.folder / NAME, plan.folder / KEPT
-    if not plan.changes_anything:
+    if plan.change.action == "keep":
         return
     make_dir(plan.folder)
     if plan.keeps_foreign:

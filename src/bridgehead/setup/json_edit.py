@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bridgehead.errors import UserError
@@ -55,7 +55,7 @@ class Scanner:
 
     text: str
     comments: bool = False
-    position: int = field(default=0)
+    position: int = 0
 
     def scan(self) -> Value:
         """The whole text as a value; NotJson when it is none."""

@@ -19,11 +19,6 @@ ARGUMENTS: Final = ("mcp",)
 PATIENCE_SECONDS: Final = 3600
 """A council takes minutes; some hosts give a tool one."""
 _USERS_OWN: Final = ("timeout", "tool_timeout_sec", "enabled")
-_CODEX_TABLE: Final = ("mcp_servers", NAME)
-
-
-class NotToml(UserError):
-    """A settings file that cannot be read as TOML, or has something else where a table belongs."""
 
 
 def table_at(text: str, path: Sequence[str]) -> dict[str, Any] | None:
@@ -37,19 +32,14 @@ def table_at(text: str, path: Sequence[str]) -> dict[str, Any] | None:
 def with_table(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
     """`text` with the keys of `value` in the table at `path`; its other keys stay."""
     document = _parsed(text)
-    parent: Any = document
-    for key in path[:-1]:
-        if key not in parent:
-            parent[key] = tomlkit.table(is_super_table=True)
-        parent = parent[key]
-        _refuse_other(parent, key)
-    name = path[-1]
-    if name not in parent:
-        parent[name] = tomlkit.table()
-    table = parent[name]
-    _refuse_other(table, name)
-    for key, one in value.items():
-        table[key] = one
+    table: Any = document
+    for key in path:
+        if key not in table:
+            table[key] = tomlkit.table(is_super_table=key != path[-1] or None)
+        table = table[key]
+        if not isinstance(table, AbstractTable | dict):
+            raise UserError(f"{key!r} is not a table")
+    table.update(value)
     return tomlkit.dumps(document)
 
 
@@ -69,12 +59,7 @@ def _parsed(text: str) -> tomlkit.TOMLDocument:
     try:
         return tomlkit.parse(text)
     except TOMLKitError as error:
-        raise NotToml(str(error)) from error
-
-
-def _refuse_other(found: object, key: str) -> None:
-    if not isinstance(found, AbstractTable | dict):
-        raise NotToml(f"{key!r} is not a table")
+        raise UserError(str(error)) from error
 
 
 class Launch(NamedTuple):
@@ -124,10 +109,6 @@ def _claude(launch: Launch) -> dict[str, Any]:
     return {"type": "stdio", **_plain(launch)}
 
 
-def _copilot(launch: Launch) -> dict[str, Any]:
-    return {"type": "stdio", **_plain(launch), "tools": ["*"]}
-
-
 def _plain(launch: Launch) -> dict[str, Any]:
     return {"command": launch.command, "args": list(ARGUMENTS), **_with("env", launch)}
 
@@ -143,7 +124,7 @@ def _with(key: str, launch: Launch) -> dict[str, Any]:
 
 REGISTRATIONS: Final[Mapping[str, Registration]] = {
     "claude": _in_json(("mcpServers", NAME), _claude, comments=False),
-    "codex": _in_toml(_CODEX_TABLE, lambda launch: {**_plain(launch), "tool_timeout_sec": PATIENCE_SECONDS}),
+    "codex": _in_toml(("mcp_servers", NAME), lambda launch: {**_plain(launch), "tool_timeout_sec": PATIENCE_SECONDS}),
     "gemini": _in_json(
         ("mcpServers", NAME), lambda launch: {**_plain(launch), "timeout": PATIENCE_SECONDS * 1000}, comments=True
     ),
@@ -151,5 +132,5 @@ REGISTRATIONS: Final[Mapping[str, Registration]] = {
     "cursor": _in_json(("mcpServers", NAME), _plain, comments=True),
     "vscode": _in_json(("servers", NAME), _claude, comments=True),
     "zed": _in_json(("context_servers", NAME), _plain, comments=True),
-    "copilot": _in_json(("mcpServers", NAME), _copilot, comments=False),
+    "copilot": _in_json(("mcpServers", NAME), lambda launch: {**_claude(launch), "tools": ["*"]}, comments=False),
 }

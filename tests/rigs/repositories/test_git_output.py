@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.errors import UserError
-from bridgehead.rigs.repositories.errors import GitFailed, GitMissing, GitStorageFailed, GitTimedOut, NotARepository
+from bridgehead.errors import FileError, ProcessError, UserError
+from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
 from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import parse_status
@@ -111,7 +111,7 @@ def test_outside_a_work_tree_there_is_nothing_to_open(world, tmp_path):
 
 def test_a_machine_without_git_is_told_so(clone, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    with pytest.raises(GitMissing, match="git was not found") as failed:
+    with pytest.raises(ProcessError, match="git was not found") as failed:
         GitRepository(clone)
     assert failed.value.exit_code == 2
 
@@ -122,15 +122,15 @@ def test_a_git_that_does_not_come_back_is_stopped(clone, tmp_path, monkeypatch):
     fake.write_text("#!/bin/sh\nexec sleep 600\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    with pytest.raises(GitTimedOut, match=r"git fetch did not end within 0\.05 s"):
+    with pytest.raises(ProcessError, match=r"git fetch did not end within 0\.05 s"):
         Git(str(clone)).ask("fetch", timeout_seconds=0.05)
 
 
 @pytest.mark.parametrize(
     ("says", "kind", "code"),
     [
-        ("fatal: unable to write new index file: No space left on device", GitStorageFailed, 2),
-        ("error: unable to create temporary file: Permission denied", GitStorageFailed, 2),
+        ("fatal: unable to write new index file: No space left on device", FileError, 2),
+        ("error: unable to create temporary file: Permission denied", FileError, 2),
         ("fatal: bad object HEAD", GitFailed, 1),
     ],
 )

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.errors import FileError
+from bridgehead.errors import FileError, UserError
 from bridgehead.host.file_errors import OutsideRoot
-from bridgehead.rigs.repositories.errors import OffTheWire
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import GitAnswer
 from bridgehead.rigs.repositories.git.history import committed_files
@@ -64,5 +63,5 @@ def test_a_push_counts_by_what_the_remote_said_of_the_ref(flag: str, taken: bool
 
 def test_a_branch_that_follows_something_else_is_not_pushed(clone: Path) -> None:
     other = Head("0" * 40, "main", "origin", "release", "refs/remotes/origin/release")
-    with pytest.raises(OffTheWire):
+    with pytest.raises(UserError, match="follows origin/release, but the wire is origin/main"):
         wire_of(Clone(clone), other, "origin", "main", pushing=True)

@@ -16,7 +16,7 @@ import msgspec
 
 from bridgehead.assembly.rigs.clones import known_clones
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import Inbox, cached_inbox
+from bridgehead.assembly.rigs.views_cache import cached_desk
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
@@ -25,7 +25,7 @@ from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import catalogue
-from bridgehead.rigs.operations.inbox import desk
+from bridgehead.rigs.operations.inbox import desk, listed_debts
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.crossings import Seen
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
@@ -218,7 +218,7 @@ class PendingEnvelopes:
         self._reviews = reviews
 
     def items(self) -> Sequence[PendingItem]:
-        return [_item(rig, envelope, found) for rig in self._rigs() for envelope, found in self._inbox(rig)]
+        return [item for clone in known_clones(self._here, self._store) for item in self._items_of(clone.root)]
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
         """Send the answer as a RESPONSE that names what it answers."""
@@ -240,37 +240,26 @@ class PendingEnvelopes:
         )
         return msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=answer)
 
-    def _rigs(self) -> list[Rig]:
-        return [rig for clone in known_clones(self._here, self._store) if (rig := self._rig(clone.root))]
-
-    def _rig(self, root: str) -> Rig | None:
+    def _items_of(self, root: str) -> list[PendingItem]:
         try:
-            return make_rig(root, self._warn)
+            rig = make_rig(root, self._warn)
+            known, found = cached_desk(rig)
+            owed = listed_debts(known, found.owes)
         except BridgeheadError as error:
             self._warn(f"{root}: {error.message}")
-            return None
-
-    def _inbox(self, rig: Rig) -> Inbox:
-        try:
-            return cached_inbox(rig)
-        except BridgeheadError as error:
-            self._warn(f"{rig.repository.root}: {error.message}")
-            return ()
-
-
-def _due(turn: Turn) -> str:
-    due = due_of(turn.status)
-    return f", due {due}" if due else ""
+            return []
+        return [_item(rig, envelope, verdict) for envelope, verdict in owed]
 
 
 def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> PendingItem:
     turn, root = envelope.turn, rig.repository.root
+    due = f", due {by}" if (by := due_of(turn.status)) else ""
     question = Question(
         key=f"{root}:{turn.path}",
         kind=PendingKind.ENVELOPE,
         part=Part.RIGS,
         origin=f"rig {turn.sender}",
-        title=f'{turn.type} {turn.thread_id} "{turn.tldr or turn.status}" ({verification.state}{_due(turn)})',
+        title=f'{turn.type} {turn.thread_id} "{turn.tldr or turn.status}" ({verification.state}{due})',
         prompt=rig.repository.read_file(turn.path).decode("utf-8", "replace"),
         project=root,
         context={

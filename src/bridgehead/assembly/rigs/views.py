@@ -170,7 +170,8 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         _, on_desk = cached_desk(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
-    counted = _waiting_by_thread(rig, waiting)
+    asked = [item.question for item in waiting if item.question.project == rig.repository.root]
+    counted = Counter(str(one.context["thread"]) for one in asked if one.kind is PendingKind.ENVELOPE)
     owed = Counter(debt.asked.turn.thread_id for debt in on_desk.owed)
     delivered = Counter(notice.turn.thread_id for notice in on_desk.delivered)
     late = {d.asked.turn.thread_id for d in (*on_desk.owes, *on_desk.owed) if d.owed.is_overdue(rig.now_ms())}
@@ -272,11 +273,6 @@ def _other_fields(frontmatter: Mapping[str, object]) -> Iterator[tuple[str, str]
     for name, value in frontmatter.items():
         if name not in _HEADER and value is not None:
             yield name, value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _waiting_by_thread(rig: Rig, waiting: Sequence[PendingItem]) -> Counter[str]:
-    asked = [item.question for item in waiting if item.question.project == rig.repository.root]
-    return Counter(str(one.context["thread"]) for one in asked if one.kind is PendingKind.ENVELOPE)
 
 
 def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:

@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.identities import allowed_signers_file
-from bridgehead.rigs.operations.inbox import Desk, desk, listed_debts
+from bridgehead.rigs.operations.inbox import Desk, desk
 from bridgehead.rigs.operations.status import status_of
 from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.rig import Rig
@@ -27,7 +27,6 @@ MOST_CLONES: Final = 8
 MOST_INBOXES: Final = 100
 MOST_THREADS: Final = 16
 MOST_VERDICTS: Final = 10_000
-Inbox = Sequence[tuple[ListedEnvelope, Verification]]
 
 
 class Cache(Generic[Key, Answer]):
@@ -90,18 +89,13 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
     return known, _statuses.get_or_make(rig.repository.root, state, lambda: status_of(rig, known))
 
 
-def cached_inbox(rig: Rig) -> Inbox:
-    """What waits for a rig, newest first."""
-    known, found = cached_desk(rig)
-    return listed_debts(known, found.owes)
-
-
 def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     """Everything that concerns a rig; what is overdue, and what was looked at, may have changed since."""
     known, state = _cached_catalogue(rig)
     if state is None:
         return known, desk(rig, known)
-    verified_with = (state, _stamp(allowed_signers_file(rig)), _stamp_of(rig.repository.private_dir / "seen.json"))
+    seen = rig.repository.private_dir / "seen.json"
+    verified_with = (state, _stamp(allowed_signers_file(rig)), _stamp(seen if seen.exists() else None))
     return known, _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
 
 
@@ -159,10 +153,6 @@ def _thread_snapshot(known: Catalogue, thread_id: str) -> ThreadSnapshot:
         known.is_closed(thread_id),
         listing.unreadable,
     )
-
-
-def _stamp_of(path: Path) -> str:
-    return _stamp(path) if path.exists() else ""
 
 
 def _stamp(path: Path | None) -> str:

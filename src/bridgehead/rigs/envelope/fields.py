@@ -9,18 +9,7 @@ from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.text import LINE_TERMINATORS, WHITESPACE, trim
 
 _EMOJI_PRESENTATION = "\ufe0f"
-MESSAGE_TYPES = (
-    "REQUEST",
-    "HANDOFF",
-    "RESPONSE",
-    "ACK",
-    "RESOLUTION",
-    "STATE",
-    "RESULT",
-    "RECOVERY",
-    "VERIFY",
-    "DECISIONS",
-)
+MESSAGE_TYPES = tuple("REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS".split())
 RELAY_TYPES = ("DECISIONS", "RESPONSE", "ACK")
 TLDR_SOFT_CAP = 280
 REVIEWED_TYPE = "RESULT"  # what a council may have looked at before it is handed on (design §1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterable
 from itertools import count
-from typing import NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.fields import UNLISTED_DIRECTORIES, is_thread_id
@@ -67,16 +66,6 @@ def parse_recipients(typed: Iterable[str]) -> tuple[RigId, ...]:
     return recipients
 
 
-class EnvelopePath(NamedTuple):
-    """Where an envelope lies in the repository; also the key by which it is known everywhere."""
-
-    thread_id: str
-    filename: str
-
-    def __str__(self) -> str:
-        return f"{self.thread_id}/{self.filename}"
-
-
 def next_filename(message_type: str, taken: Container[str]) -> str:
     """Return the first free name for a type; gaps are filled, and there is no highest number."""
     candidates = (f"{message_type}-{number}{_SUFFIX}" if number > 1 else message_type + _SUFFIX for number in count(1))
@@ -114,9 +103,9 @@ def arrives_as_envelope(path: str) -> bool:
     return thread_of(path) is not None and is_envelope_name(path)
 
 
-def envelope_at(path: str) -> EnvelopePath | None:
-    """Return the envelope a repository path names: an .md file directly in a listed thread."""
+def envelope_at(path: str) -> tuple[str, str] | None:
+    """Return the thread and the file of the envelope a path names: an .md file directly in a listed thread."""
     top, _, filename = path.partition("/")
     if not is_thread_directory(top) or "/" in filename or not is_envelope_name(filename):
         return None
-    return EnvelopePath(top, filename)
+    return top, filename

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.rigs.ledger.messages import Lifecycle, Message, acknowledged_by, moves_forward
+from bridgehead.rigs.ledger.messages import Lifecycle, Message, acknowledged_by
 
 OUR_VERSION = 1
 _SHARED = """
@@ -48,6 +48,7 @@ CREATE TABLE IF NOT EXISTS bridge_counters (name TEXT PRIMARY KEY, value INTEGER
 CREATE TABLE IF NOT EXISTS bridge_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 BUSY_MILLISECONDS = 5000
+_HEAD_REF = "HEAD"
 # In the order of Message, which keeps no id and, beside these, `in_reply_to`.
 _COLUMNS = (
     "thread, filename, message_type, from_rig, to_rig, status_class, status_text, tldr, envelope_date,"
@@ -64,9 +65,6 @@ class LedgerDatabase:
         self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         self._connection.execute("PRAGMA foreign_keys = ON")
         prepare(self._connection)
-
-    def close(self) -> None:
-        self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -126,38 +124,23 @@ class LedgerDatabase:
         ).fetchone()
         return int(row[0]) if row else None
 
-    def messages(
-        self,
-        thread: str | None = None,
-        *,
-        run_id: str | None = None,
-        lifecycle_state: str | None = None,
-        status_class: str | None = None,
-    ) -> list[Message]:
-        """The messages known, oldest first; superseded ones only when that state is asked for."""
-        limits = {"thread": thread, "run_id": run_id, "lifecycle_state": lifecycle_state, "status_class": status_class}
-        asked = {name: value for name, value in limits.items() if value is not None}
-        where = " AND ".join([f"{name} = ?" for name in asked] or ["1"])
-        return self._selected(where, tuple(asked.values()), superseded=lifecycle_state is not None)
+    def messages(self, thread: str | None = None) -> list[Message]:
+        """The messages known, of one thread or all, oldest first."""
+        return self._selected("1", ()) if thread is None else self._selected("thread = ?", (thread,))
 
-    def _selected(self, where: str, values: tuple[str, ...], *, superseded: bool = False) -> list[Message]:
-        standing = "" if superseded else f" AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
-        rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM bridge_messages WHERE {where}{standing} ORDER BY id", values
-        )
+    def _selected(self, where: str, values: tuple[str, ...]) -> list[Message]:
+        """Those a condition holds for and that no other has superseded."""
+        limits = f"{where} AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
+        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM bridge_messages WHERE {limits} ORDER BY id", values)
         return [_message(row) for row in rows]
-
-    def state(self, commit_sha: str, path: str) -> Lifecycle | None:
-        row_id = self.find(commit_sha, path)
-        if row_id is None:
-            return None
-        found = self._connection.execute("SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,))
-        return Lifecycle(found.fetchone()[0])
 
     def move(self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None) -> bool:
         """Take a message to a later state, with the event; False if it is there or beyond."""
-        row_id, current = (self.find(message.commit_sha, message.path), self.state(message.commit_sha, message.path))
-        if row_id is None or current is None or not moves_forward(current, state):
+        row_id = self.find(message.commit_sha, message.path)
+        if row_id is None:
+            return False
+        found = self._connection.execute("SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,))
+        if state.rank <= Lifecycle(found.fetchone()[0]).rank:
             return False
         self._connection.execute("UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id))
         self.add_event(row_id, state, rig, note)
@@ -185,17 +168,16 @@ class LedgerDatabase:
 
     # Cursor and counters
 
-    def cursor(self, repo: str, ref: str) -> str | None:
-        row = self._connection.execute(
-            "SELECT commit_sha FROM bridge_cursor WHERE repo = ? AND ref = ?", (repo, ref)
-        ).fetchone()
+    def cursor(self, repo: str) -> str | None:
+        asked = "SELECT commit_sha FROM bridge_cursor WHERE repo = ? AND ref = ?"
+        row = self._connection.execute(asked, (repo, _HEAD_REF)).fetchone()
         return str(row[0]) if row else None
 
-    def move_cursor(self, repo: str, ref: str, commit_sha: str) -> None:
+    def move_cursor(self, repo: str, commit_sha: str) -> None:
         self._connection.execute(
             "INSERT INTO bridge_cursor (repo, ref, commit_sha, updated_at) VALUES (?, ?, ?, datetime('now'))"
             " ON CONFLICT (repo, ref) DO UPDATE SET commit_sha = excluded.commit_sha, updated_at = excluded.updated_at",
-            (repo, ref, commit_sha),
+            (repo, _HEAD_REF, commit_sha),
         )
 
     def count(self, name: str) -> None:

@@ -23,22 +23,13 @@ class Lifecycle(StrEnum):
     RESOLVED = "resolved"
     SUPERSEDED = "superseded"
 
+    @property
+    def rank(self) -> int:
+        """How far a message has come; being received is as far as being sent."""
+        return list(Lifecycle).index(Lifecycle.SENT if self is Lifecycle.RECEIVED else self)
+
 
 REPLAYED = "replayed"  # an event that is no state
-
-_RANK = {
-    Lifecycle.DRAFTED: 0,
-    Lifecycle.SENT: 1,
-    Lifecycle.RECEIVED: 1,
-    Lifecycle.ACKED: 2,
-    Lifecycle.RESOLVED: 3,
-    Lifecycle.SUPERSEDED: 4,
-}
-
-
-def moves_forward(current: Lifecycle, wanted: Lifecycle) -> bool:
-    """Tell whether a message in one state may take on another."""
-    return _RANK[wanted] > _RANK[current]
 
 
 class Message(NamedTuple):

@@ -22,7 +22,6 @@ from bridgehead.rigs.threads.quarantine import Quarantine
 from bridgehead.rigs.views.results import Reconciled, Replayed
 
 DEFAULT_FILE = ".bridge/control-plane.db"
-_HEAD_REF = "HEAD"
 
 T = TypeVar("T")
 
@@ -89,7 +88,7 @@ class RigLedger:
         self._tried(count, None)
 
     def is_current(self) -> bool:
-        return self._tried(lambda: self._open().cursor(self._repo, _HEAD_REF) == self._head, False)
+        return self._tried(lambda: self._open().cursor(self._repo) == self._head, False)
 
     # What the commands reconcile and replay call: failures are theirs to report
 
@@ -99,7 +98,7 @@ class RigLedger:
         with self._changing() as database:
             added = self._insert_missing(database, history, thread_id)
             if thread_id is None:
-                database.move_cursor(self._repo, _HEAD_REF, self._head)
+                database.move_cursor(self._repo, self._head)
         pushed = self._push_again(thread_id)
         with self._changing() as database:
             superseded = self._mark_vanished(database, history, thread_id)
@@ -117,29 +116,29 @@ class RigLedger:
                 if not message.hash_agrees:
                     self._rig.tell(f"warning: {message.path}: body_hash_mismatch")
             if thread_id is None:
-                database.move_cursor(self._repo, _HEAD_REF, self._head)
+                database.move_cursor(self._repo, self._head)
         return Replayed(len({message.thread for message in messages}), len(messages))
 
     # How
 
     def _catch_up(self) -> None:
         with self._changing() as database:
-            after = database.cursor(self._repo, _HEAD_REF)
+            after = database.cursor(self._repo)
             if after == self._head or not self._head:
                 return
             history = self._rig.repository.history(self._head, after=after)
             self._insert_missing(database, history.commits, None)
-            database.move_cursor(self._repo, _HEAD_REF, self._head)
+            database.move_cursor(self._repo, self._head)
 
     def _sent(self, path: str, commit: str, note: str | None) -> int | None:
         """Record what the tables lack, ours among it: a push retry may have brought turns of other rigs too."""
         with self._changing() as database:
-            after = database.cursor(self._repo, _HEAD_REF)
+            after = database.cursor(self._repo)
             for message in self._messages(self._rig.repository.history(self._head, after=after).commits):
                 ours = (message.path, message.commit_sha) == (path, commit)
                 state = message.first_state(self._own)
                 database.record(message, state, rig=self._own, event=None, note=note if ours else None)
-            database.move_cursor(self._repo, _HEAD_REF, self._head)
+            database.move_cursor(self._repo, self._head)
             return database.find(commit, path)
 
     def _rewritten(self, turns: Sequence[Rebuilt]) -> None:

@@ -1,40 +1,14 @@
 """What a bridge repository cannot do, in the wording scripts match (rigs §8 error wording, §13).
 
 UserError, exit 1
-  NotARepository  DetachedHead  NoUpstream  OffTheWire  NoRemote
+  NotARepository
   GitFailed                   a git command was refused; `git_says` holds git's own words
     CommitFailed  SigningFailed  FetchFailed  PushFailed
-FileError, exit 2
-  GitStorageFailed            git could not write: disk full, permission denied
-ProcessError, exit 2
-  GitMissing  GitTimedOut
 """
 
 from __future__ import annotations
 
-from bridgehead.errors import FileError, ProcessError, UserError
-
-
-class GitMissing(ProcessError):
-    """There is no git to talk to."""
-
-    def __init__(self) -> None:
-        super().__init__("git was not found", hint="install git 2.34 or newer and make sure it is on PATH")
-
-
-class GitTimedOut(ProcessError):
-    """git did not come back."""
-
-    def __init__(self, command: str, seconds: float) -> None:
-        super().__init__(f"git {command} did not end within {seconds:g} s and was stopped")
-
-
-class GitStorageFailed(FileError):
-    """git could not write into the repository; nothing a different request would change."""
-
-    def __init__(self, command: str, git_says: str) -> None:
-        super().__init__(f"git {command} could not write to the repository: {cause_of(git_says)}")
-        self.git_says = git_says
+from bridgehead.errors import UserError
 
 
 class GitFailed(UserError):
@@ -86,43 +60,6 @@ class NotARepository(UserError):
             hint="git init, or change to a directory of the repository" if ordinary else cause,
         )
         self.git_says = git_says
-
-
-class DetachedHead(UserError):
-    """There is no current branch."""
-
-    def __init__(self) -> None:
-        super().__init__("detached HEAD (no current branch)", hint="check out the bridge's branch first")
-
-
-class NoUpstream(UserError):
-    """The current branch follows no branch of a remote."""
-
-    def __init__(self, branch: str, remote: str) -> None:
-        super().__init__(
-            f'branch "{branch}" has no upstream configured', hint=f"git push --set-upstream {remote} {branch}"
-        )
-
-
-class OffTheWire(UserError):
-    """The current branch is not the one the other rigs read (rigs §8)."""
-
-    def __init__(self, branch: str, upstream: str | None, wire: str) -> None:
-        follows = f"follows {upstream}" if upstream else "has no upstream configured"
-        super().__init__(
-            f'branch "{branch}" {follows}, but the wire is {wire}; nothing was written',
-            hint=f"git switch {wire.partition('/')[2]}",
-        )
-
-
-class NoRemote(UserError):
-    """There is nothing to push to."""
-
-    def __init__(self, remote: str) -> None:
-        super().__init__(
-            f'this repository has no remote "{remote}" to push to; nothing was written',
-            hint=f"git remote add {remote} URL, or repeat with --no-push",
-        )
 
 
 def cause_of(git_says: str) -> str:

@@ -6,15 +6,13 @@ Paths are relative to the top level with `/` between their parts; bytes that are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from bridgehead.rigs.trust.attestation import Signature
 
 REGULAR = "100644"
 SYMLINK = "120000"
-
-
 MAX_FILE_BYTES = 50 * 1024 * 1024
 
 
@@ -184,17 +182,7 @@ class SignatureCheck(NamedTuple):
 
 UNSIGNED = SignatureCheck(Signature.NONE)
 
-_ESCAPES: Mapping[int, str] = {
-    7: r"\a",
-    8: r"\b",
-    9: r"\t",
-    10: r"\n",
-    11: r"\v",
-    12: r"\f",
-    13: r"\r",
-    34: r"\"",
-    92: r"\\",
-}
+_ESCAPES = {byte: f"\\{letter}" for byte, letter in zip(b'\a\b\t\n\v\f\r"\\', 'abtnvfr"\\', strict=True)}
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 

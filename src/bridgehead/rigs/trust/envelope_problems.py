@@ -19,13 +19,6 @@ from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.trust.verification_kinds import Kind
 
 
-class HashMismatch(NamedTuple):
-    """The body is not the one that was hashed."""
-
-    expected: str
-    actual: str
-
-
 class BadRigId(NamedTuple):
     """A sender or recipient that no rig can be called."""
 
@@ -34,22 +27,15 @@ class BadRigId(NamedTuple):
     suggestion: str | None
 
 
-class LongTldr(NamedTuple):
-    """A summary beyond the soft cap; lengths count code points."""
-
-    length: int
-    cap: int = TLDR_SOFT_CAP
-
-
 class EnvelopeVerdict(NamedTuple):
     """Everything that is wrong, and what is merely worth a warning."""
 
     parse_failure: ParseFailure | None = None
     schema_faults: tuple[SchemaFault, ...] = ()
-    hash_mismatch: HashMismatch | None = None
+    hash_mismatch: tuple[str, str] | None = None  # the hash that is claimed, and that of the body
     bad_rig_ids: tuple[BadRigId, ...] = ()
     body_hash_absent: bool = False
-    long_tldr: LongTldr | None = None
+    long_tldr: bool = False  # beyond the soft cap, in code points
 
     @property
     def valid(self) -> bool:
@@ -85,10 +71,10 @@ def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:
     faults = schema_faults(frontmatter)
     return EnvelopeVerdict(
         schema_faults=faults,
-        hash_mismatch=HashMismatch(str(claimed), actual) if actual and actual != claimed else None,
+        hash_mismatch=(str(claimed), actual) if actual and actual != claimed else None,
         bad_rig_ids=_bad_rig_ids(frontmatter) if faults else (),  # the schema knows what a rig id is
         body_hash_absent=not hashed,
-        long_tldr=LongTldr(len(tldr)) if isinstance(tldr, str) and len(tldr) > TLDR_SOFT_CAP else None,
+        long_tldr=isinstance(tldr, str) and len(tldr) > TLDR_SOFT_CAP,
     )
 
 

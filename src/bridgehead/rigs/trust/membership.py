@@ -137,7 +137,7 @@ class Pin(NamedTuple):
     def names(self, email: str | None = None) -> frozenset[str]:
         """Return the rigs this key may speak as; `email` stands for patterns that mean it."""
         rigs = frozenset(who for who in self.principals if is_rig_id(who))
-        addresses = [who for who in self.principals if "@" in who and not _is_pattern(who)]
+        addresses = [who for who in self.principals if "@" in who and not re.search("[*?!]", who)]
         if email and self.covers(email):
             addresses.append(email)
         return rigs or frozenset(name for address in addresses for name in names_of_person(address))
@@ -157,10 +157,6 @@ def names_of_person(email: str) -> frozenset[str]:
     """Return what the rig of the person with this address is called: mike@example.com is mike, and mike-relay."""
     name = re.sub("[^a-z0-9-]+", "-", email.partition("@")[0].lower()).strip("-")
     return frozenset({name, name + RELAY_SUFFIX}) if is_rig_id(name) else frozenset()
-
-
-def _is_pattern(who: str) -> bool:
-    return any(mark in who for mark in "*?!")
 
 
 def _matches(email: str, pattern: str) -> bool:
@@ -327,33 +323,31 @@ class Membership:
         if entry.signer is None:
             return "it is not signed by a key it can be held against"
         if self.founded is None:
-            return self._found(entry, entry.signer)
+            return self._found(entry, entry.acts, entry.signer)
         speaks = entry.sender in self.holders(entry.signer, entry.place) or self._pinned_key(entry.sender, entry.signer)
         if not speaks or self.member(entry.sender) is None:
-            return self._request(entry, entry.signer)
+            return self._request(entry, entry.acts, entry.signer)
         reason = next((why for act in entry.acts if (why := self._objection(entry, act))), None)
         for act in entry.acts if reason is None else ():
             self._carry_out(entry, act)
         return reason
 
-    def _found(self, entry: Entry, signer: str) -> str | None:
-        assert not isinstance(entry.acts, ActUnreadable)
-        first = entry.acts[0]
+    def _found(self, entry: Entry, acts: Sequence[Act], signer: str) -> str | None:
+        first = acts[0]
         if first.kind is not ActKind.JOIN or first.rig != entry.sender or fingerprint_of(first.key) != signer:
             return "the first entry must be somebody's own join, signed with the key it names"
         if not self._may_found(first.rig, signer):
             return "keys are pinned in this clone, and the founder's is not one of them"
         self.founded = entry
-        for act in entry.acts:
+        for act in acts:
             self._carry_out(entry, act)
         return None
 
-    def _request(self, entry: Entry, signer: str) -> str | None:
+    def _request(self, entry: Entry, acts: Sequence[Act], signer: str) -> str | None:
         """A stranger may ask to be let in, with the key that signed the question, and nothing else."""
-        assert not isinstance(entry.acts, ActUnreadable)
-        act = entry.acts[0]
+        act = acts[0]
         own = act.kind is ActKind.JOIN and act.rig == entry.sender and fingerprint_of(act.key) == signer
-        if not own or len(entry.acts) > 1 or self.has_key(act.rig, entry.place):
+        if not own or len(acts) > 1 or self.has_key(act.rig, entry.place):
             return f"{entry.sender} was no member when it was written, or it is not signed with a key of theirs"
         self.requests[act.rig] = act
         self._asked_in[act.key] = entry.path
@@ -400,7 +394,8 @@ class Membership:
 
 
 def _joined(act: Act, before: Member | None, entry: Entry) -> Member:
-    role = act.role or (before.role if before else _role_by_name(act.rig))
+    by_name = Role.HUMAN if act.rig.endswith(RELAY_SUFFIX) else Role.RIG
+    role = act.role or (before.role if before else by_name)
     admitted_by = entry.sender if entry.sender.endswith(RELAY_SUFFIX) and entry.sender != act.rig else ""
     usual = before.freeze_minutes if before else HUMAN_FREEZE_MINUTES if role is Role.HUMAN else 0
     return Member(
@@ -410,10 +405,6 @@ def _joined(act: Act, before: Member | None, entry: Entry) -> Member:
         usual if act.freeze_minutes is None else act.freeze_minutes,
         before.joined if before else entry.place,
     )
-
-
-def _role_by_name(rig: str) -> Role:
-    return Role.HUMAN if rig.endswith(RELAY_SUFFIX) else Role.RIG
 
 
 def _is_late(key: MemberKey, place: Place) -> bool:

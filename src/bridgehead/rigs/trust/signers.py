@@ -138,11 +138,10 @@ def key_name(
 ) -> str:
     """Return the fingerprint of the key that `user.signingkey` names, or that text itself where none can be found."""
     if key_format == "ssh":
-        found = _ssh_key_fingerprint(key, environment)
-    else:
-        tool = program or ("gpgsm" if key_format == "x509" else "gpg")
-        found = _colon_fingerprint(tool, key, environment)
-    return found or key
+        return _ssh_key_fingerprint(key, environment) or key
+    tool = program or ("gpgsm" if key_format == "x509" else "gpg")
+    command = [tool, "--batch", "--with-colons", "--list-secret-keys", "--", key.rstrip("!")]
+    return _first(_COLON_FINGERPRINT, _output(command, "", environment)) or key
 
 
 def public_key_fingerprint(public_key: str, environment: Mapping[str, str] | None = None) -> str | None:
@@ -180,11 +179,6 @@ def _ssh_key_fingerprint(key: str, environment: Mapping[str, str] | None) -> str
         return public_key_fingerprint(literal[1], environment)
     path = str(Path(key).expanduser())
     return _first(_SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", path], "", environment))
-
-
-def _colon_fingerprint(program: str, key: str, environment: Mapping[str, str] | None) -> str | None:
-    command = [program, "--batch", "--with-colons", "--list-secret-keys", "--", key.rstrip("!")]
-    return _first(_COLON_FINGERPRINT, _output(command, "", environment))
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:

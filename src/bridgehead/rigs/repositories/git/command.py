@@ -21,8 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import IO, NamedTuple
 
+from bridgehead.errors import FileError, ProcessError
 from bridgehead.host.child import SignalsHeld, end_child
-from bridgehead.rigs.repositories.errors import GitFailed, GitMissing, GitStorageFailed, GitTimedOut
+from bridgehead.rigs.repositories.errors import GitFailed, cause_of
 
 NETWORK_TIMEOUT_SECONDS = 600.0
 TRANSPORTS = ("file", "git", "http", "https", "ssh")
@@ -97,7 +98,8 @@ class Running:
             stdout, stderr = self._process.communicate(stdin, timeout_seconds)
         except subprocess.TimeoutExpired as error:
             end_child(self._process)
-            raise GitTimedOut(self._command, error.timeout) from error
+            ended = f"git {self._command} did not end within {error.timeout:g} s and was stopped"
+            raise ProcessError(ended) from error
         except BaseException:
             self.abandon()
             raise
@@ -175,7 +177,8 @@ class Git:
         except (FileNotFoundError, PermissionError) as error:
             if error.filename == self.directory:
                 raise
-            raise GitMissing from error
+            advice = "install git 2.34 or newer and make sure it is on PATH"
+            raise ProcessError("git was not found", hint=advice) from error
         return Running(process, arguments[0], shielded=shielded)
 
     def ask(
@@ -226,7 +229,7 @@ class Git:
         return require_success(arguments[0], self.ask(*arguments, stdin=stdin, index=index))
 
     def write(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
-        """Run a local command that changes the repository, shielded, or raise GitFailed or GitStorageFailed."""
+        """Run a local command that changes the repository, shielded, or raise GitFailed or FileError."""
         return require_success(arguments[0], self.ask(*arguments, stdin=stdin, index=index, shielded=True))
 
 
@@ -235,7 +238,7 @@ def require_success(command: str, answer: GitAnswer) -> GitAnswer:
     if answer.code == 0:
         return answer
     if any(fault in answer.stderr for fault in _STORAGE_FAULTS):
-        raise GitStorageFailed(command, answer.stderr)
+        raise FileError(f"git {command} could not write to the repository: {cause_of(answer.stderr)}")
     raise GitFailed(f"git {command} failed", answer.stderr)
 
 

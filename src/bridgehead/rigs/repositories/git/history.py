@@ -23,34 +23,13 @@ from bridgehead.rigs.repositories.records import (
     TrackedFile,
 )
 
-_DIFF = (
-    "diff-tree",
-    "-r",
-    "-z",
-    "--raw",
-    "--no-abbrev",
-    "--find-renames",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--ignore-submodules=none",
-)
-_LOG = (
-    "log",
-    "-z",
-    "--topo-order",
-    "--reverse",
-    "--pretty=raw",
-    "--no-decorate",
-    "--no-notes",
-    "--no-color",
-    "--raw",
-    "--no-abbrev",
-    "--no-renames",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--ignore-submodules=none",  # else a pulled .gitmodules that git dislikes would end every log
-    "-c",  # a merge shows what it has from none of its parents
-)
+# Submodules are not ignored: else a pulled .gitmodules that git dislikes would end every log.
+_RAW = "-z --raw --no-abbrev --no-ext-diff --no-textconv --ignore-submodules=none"
+_COMMITS = "log -z --pretty=raw --no-decorate --no-notes --no-color"
+_DIFF = f"diff-tree -r {_RAW} --find-renames".split()
+# With -c a merge shows what it has from none of its parents.
+_LOG = f"{_COMMITS} --topo-order --reverse {_RAW} --no-renames -c".split()
+_WITHOUT_CHANGES = f"{_COMMITS} --no-walk=unsorted --stdin --no-patch".split()
 # Trees of long threads are large, and each is compared with its neighbour only: more cache is only more memory.
 _SMALL_CACHE = ("core.deltaBaseCacheLimit=4m",)
 _COMMIT = "commit "
@@ -61,17 +40,6 @@ _HEADERS = re.compile(
 )
 _MISSING = b" missing"
 LONG_HISTORY = 2000  # commits; a shorter one is read whole in no time
-_WITHOUT_CHANGES = (
-    "log",
-    "-z",
-    "--no-walk=unsorted",
-    "--stdin",
-    "--pretty=raw",
-    "--no-decorate",
-    "--no-notes",
-    "--no-color",
-    "--no-patch",
-)
 _AT_ONCE = 400  # questions whose answers a pipe holds while nobody reads
 _MOST_MISSES = 200  # after as many wrong guesses, reading all of history is the shorter way
 _DIRECTORY = b"40000"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.survey import GitSurvey
+from bridgehead.rigs.repositories.git.survey import GitSurvey, may_list
 from bridgehead.rigs.repositories.records import (
     CommitRecord,
     FreezeNote,
@@ -34,13 +35,36 @@ from bridgehead.rigs.repositories.records import (
 from bridgehead.rigs.repositories.work_tree import WorkTree
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.repositories.git.envelope_commit import GitPosting
+    from bridgehead.rigs.repositories.git import (
+        commit_journal,
+        envelope_commit,
+        freeze,
+        history,
+        rebase,
+        refs,
+        signatures,
+        transfer,
+    )
+else:
+
+    class _Late:
+        """A module of this package, imported when something of it is used: no command needs them all."""
+
+        def __init__(self, name: str) -> None:
+            self._name = f"{__package__}.{name}"
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(import_module(self._name), name)
+
+    commit_journal, envelope_commit, freeze, history, rebase, refs, signatures, transfer = map(
+        _Late, "commit_journal envelope_commit freeze history rebase refs signatures transfer".split()
+    )
 
 _MAX_EXCLUDE_BYTES = 1024 * 1024
 
 
 class GitRepository(WorkTree):
-    """One clone, found from any directory inside it. Modules that only some commands need are imported there."""
+    """One clone, found from any directory inside it."""
 
     def __init__(
         self,
@@ -72,10 +96,7 @@ class GitRepository(WorkTree):
         self._head = None
         if not self.has_unfinished_posting():
             return None
-        from bridgehead.rigs.repositories.git import commit_journal
-        from bridgehead.rigs.repositories.git.rebase import recover_rebuild
-
-        rebuilt = recover_rebuild(self._clone)
+        rebuilt = rebase.recover_rebuild(self._clone)
         entry = commit_journal.read_journal(self._clone)
         if entry is None:
             commit_journal.forget(self._clone)
@@ -160,8 +181,6 @@ class GitRepository(WorkTree):
 
     def head(self) -> Head:
         """Return the current branch and its upstream."""
-        from bridgehead.rigs.repositories.git import transfer
-
         if self._head is None:
             self._head = transfer.read_head(self._clone)
         return self._head
@@ -173,8 +192,6 @@ class GitRepository(WorkTree):
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""
-        from bridgehead.rigs.repositories.git.survey import may_list
-
         if not may_list(self._clone.location.index_file, path):
             return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
@@ -185,42 +202,29 @@ class GitRepository(WorkTree):
 
     def unpushed(self) -> list[CommitRecord]:
         """Return the commits the upstream lacks, newest first; none without an upstream."""
-        from bridgehead.rigs.repositories.git import history
-        from bridgehead.rigs.repositories.git.refs import local_ref
-
         head = self.head()
-        if head.commit is None or head.tracking_ref is None or not local_ref(self._clone, head.tracking_ref):
+        if head.commit is None or head.tracking_ref is None or not refs.local_ref(self._clone, head.tracking_ref):
             return []
         return history.commits_between(self._clone.git, head.tracking_ref, head.commit)[::-1]
 
     def history(self, head: str | None, after: str | None = None) -> History:
         """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
-        from bridgehead.rigs.repositories.git import history
-
         return history.history(self._clone.git, head, after)
 
     def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
         """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
-        from bridgehead.rigs.repositories.git import history
-
         return history.newest_commits(self._clone.git, head, most)
 
     def thread_commits(self, head: str, thread: str) -> list[CommitRecord] | None:
         """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
-        from bridgehead.rigs.repositories.git import history
-
         return history.thread_commits(self._clone, head, thread)
 
     def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
         """Return the commits of `tip` that `base` lacks, parents before children."""
-        from bridgehead.rigs.repositories.git import history
-
         return history.commits_between(self._clone.git, base, tip)
 
     def ancestry(self) -> Mapping[str, tuple[str, ...]]:
         """Return the parents of every commit of HEAD."""
-        from bridgehead.rigs.repositories.git import history
-
         return history.ancestry(self._clone.git, self.head().commit)
 
     def blob_id(self, content: bytes) -> str:
@@ -229,34 +233,26 @@ class GitRepository(WorkTree):
 
     def committed_files(self, commit: str) -> Mapping[str, TrackedFile]:
         """Return what a commit holds, by path."""
-        from bridgehead.rigs.repositories.git import history
-
         return history.committed_files(self._clone.git, commit)
 
     def read_blobs(self, blobs: Sequence[str]) -> dict[str, bytes | None]:
         """Return contents by id; None for one that is larger than an envelope may be."""
-        from bridgehead.rigs.repositories.git import history
-
         return history.read_objects(self._clone.git, blobs)
 
     def check_signatures(self, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
         """Judge the signatures of commits against an allowed-signers file; without one no signer is known."""
-        from bridgehead.rigs.repositories.git.signatures import check_signatures
-
-        return check_signatures(self._clone, commits, allowed_signers)
+        return signatures.check_signatures(self._clone, commits, allowed_signers)
 
     # writing
 
-    def begin_posting(self, path: str, content: bytes, *, replaces_draft: bool = False) -> GitPosting:
+    def begin_posting(self, path: str, content: bytes, *, replaces_draft: bool = False) -> envelope_commit.GitPosting:
         """Write a new envelope into the work tree; FileTaken if the name is in use.
 
         `replaces_draft` overwrites an untracked scaffold of that name (rigs §6).
         """
-        from bridgehead.rigs.repositories.git.envelope_commit import GitPosting
-
         head = self.head()
         self._head = None
-        return GitPosting(self._clone, head, path, content, replaces_draft=replaces_draft)
+        return envelope_commit.GitPosting(self._clone, head, path, content, replaces_draft=replaces_draft)
 
     # the wire
 
@@ -265,38 +261,26 @@ class GitRepository(WorkTree):
 
         None, only when not `pushing`: the repository has no remote at all.
         """
-        from bridgehead.rigs.repositories.git import transfer
-
         return transfer.wire_of(self._clone, self.head(), remote, branch, pushing=pushing)
 
     def upstream(self) -> Wire:
-        """Return what the current branch follows, or raise DetachedHead or NoUpstream (rigs §9.1)."""
-        from bridgehead.rigs.repositories.git import transfer
-
+        """Return what the current branch follows, or raise UserError where it follows nothing (rigs §9.1)."""
         return transfer.upstream_of(self.head())
 
     def push(self, wire: Wire, commit: str) -> Pushed | Raced:
         """Send exactly `commit` to the wire branch; PushFailed for any refusal but a lost race."""
-        from bridgehead.rigs.repositories.git import transfer
-
         return transfer.push(self._clone, wire, commit)
 
     def fetch(self, wire: Wire) -> str:
         """Fetch the wire branch and the freezes, nothing else, and return the branch's commit; or FetchFailed."""
-        from bridgehead.rigs.repositories.git import transfer
-
         return transfer.fetch(self._clone, wire)
 
     def last_fetch_ms(self) -> int | None:
         """Return when the remote was last asked what it has; None if never."""
-        from bridgehead.rigs.repositories.git import transfer
-
         return transfer.last_fetch_ms(self._clone)
 
     def compare(self, remote_head: str) -> Incoming:
         """Say what a fetched commit would bring."""
-        from bridgehead.rigs.repositories.git import history
-
         head = self.head().commit
         if head is None:
             raise GitFailed("the branch has no commit yet, so there is nothing to compare")
@@ -304,14 +288,10 @@ class GitRepository(WorkTree):
 
     def gone_from_remote(self, remote_head: str) -> list[str]:
         """Return the commits here that the remote had and has no more, newest first: its history was rewritten."""
-        from bridgehead.rigs.repositories.git import transfer
-
         return transfer.gone_from_remote(self._clone, self.head().commit or remote_head, remote_head)
 
     def fast_forward(self, commit: str) -> InTheWay | None:
         """Move the branch and the work tree to exactly this commit, or name what is in the way."""
-        from bridgehead.rigs.repositories.git import transfer
-
         head = self.head()
         self._head = None
         return transfer.fast_forward(self._clone, head, commit)
@@ -321,36 +301,26 @@ class GitRepository(WorkTree):
 
         `inspected`: the caller has judged what the remote did, so only our own side is asked.
         """
-        from bridgehead.rigs.repositories.git.rebase import rebuild
-
         head = self.head()
         self._head = None
-        return rebuild(self._clone, head, tip, inspected=inspected)
+        return rebase.rebuild(self._clone, head, tip, inspected=inspected)
 
     # freezes
 
     def freezes(self) -> dict[str, FreezeNote]:
         """Return the notes known here, by thread, expired or not."""
-        from bridgehead.rigs.repositories.git import freeze
-
         return freeze.read_freezes(self._clone)
 
     def ask_freeze(self, wire: Wire, thread: str) -> FreezeNote | None:
         """Ask the remote about one thread; an unreachable remote leaves the last known state."""
-        from bridgehead.rigs.repositories.git import freeze
-
         return freeze.ask_freeze(self._clone, wire, thread)
 
     def freeze(
         self, wire: Wire | None, thread: str, note: str, *, replaces: FreezeNote | None = None, sign: bool = False
     ) -> FreezeNote | Raced:
         """Plant a note where there is none, or in place of exactly `replaces`; kept here if the remote refuses."""
-        from bridgehead.rigs.repositories.git import freeze
-
         return freeze.freeze(self._clone, wire, thread, note, replaces, sign=sign)
 
     def thaw(self, wire: Wire | None, thread: str) -> bool:
         """Remove the note here and on the remote; False if there was none."""
-        from bridgehead.rigs.repositories.git import freeze
-
         return freeze.thaw(self._clone, wire, thread)

@@ -15,15 +15,8 @@ from bridgehead.rigs.repositories.work_tree import directory_stamp, names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
 _ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
-STATUS_ARGUMENTS = (
-    "status",
-    "--porcelain=v2",
-    "-z",
-    "--branch",
-    "--untracked-files=normal",
-    "--ignore-submodules=dirty",  # looking into one would start git there
-    "--find-renames",
-)
+# Looking into a submodule would start git there.
+_STATUS = "status --porcelain=v2 -z --branch --untracked-files=normal --ignore-submodules=dirty --find-renames".split()
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
 _MODE_END = 6
 _FEW = 50
@@ -37,11 +30,7 @@ class GitSurvey:
         self._index_file = index_file
         self._index_stamp = _stamp(index_file)
         self._limits = ("--", thread) if thread else ("--",)
-        state = parse_status(git.read(*STATUS_ARGUMENTS, *self._limits).fields)
-        self.head = state.commit
-        self.branch = state.branch
-        self.ahead = state.ahead
-        self.dirty = state.dirty
+        self.head, self.branch, self.ahead, self.dirty = parse_status(git.read(*_STATUS, *self._limits).fields)
         self._top_level = top_level
         self._thread = thread
         self._names: dict[str, list[str]] = {}
@@ -114,9 +103,7 @@ class WorkTreeState(NamedTuple):
 
     commit: str | None  # None before the first commit
     branch: str | None  # None when detached
-    upstream: str | None  # short name, as in origin/main
-    ahead: int
-    behind: int
+    ahead: int  # of its upstream
     dirty: tuple[DirtyFile, ...]
 
 
@@ -125,13 +112,10 @@ def parse_status(entries: list[str]) -> WorkTreeState:
     headers = dict(entry[2:].split(" ", 1) for entry in takewhile(lambda entry: entry.startswith("# "), entries))
     commit = headers.get("branch.oid", "(initial)")
     branch = headers.get("branch.head", "(detached)")
-    ahead, behind = (int(count[1:]) for count in headers.get("branch.ab", "+0 -0").split())
     return WorkTreeState(
         commit=None if commit == "(initial)" else commit,
         branch=None if branch == "(detached)" else branch,
-        upstream=headers.get("branch.upstream"),
-        ahead=ahead,
-        behind=behind,
+        ahead=int(headers.get("branch.ab", "+0 -0").split()[0]),
         dirty=tuple(_dirty_files(entries)),
     )
 

@@ -7,18 +7,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from bridgehead.errors import FileError
+from bridgehead.errors import FileError, UserError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.rigs.repositories.errors import (
-    DetachedHead,
-    FetchFailed,
-    GitFailed,
-    NoRemote,
-    NoUpstream,
-    OffTheWire,
-    PushFailed,
-)
+from bridgehead.rigs.repositories.errors import FetchFailed, GitFailed, PushFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
@@ -75,23 +67,34 @@ def wire_of(clone: Clone, head: Head, remote: str, branch: str, *, pushing: bool
     """Return the wire if HEAD is on it. See Repository.wire."""
     if not clone.settings.remotes():
         if pushing:
-            raise NoRemote(remote)
+            raise UserError(
+                f'this repository has no remote "{remote}" to push to; nothing was written',
+                hint=f"git remote add {remote} URL, or repeat with --no-push",
+            )
         return None
-    if head.branch is None:
-        raise DetachedHead
+    current = _current_branch(head)
     if (head.remote, head.remote_branch) != (remote, branch) or head.tracking_ref is None:
-        follows = f"{head.remote}/{head.remote_branch}" if head.remote_branch else None
-        raise OffTheWire(head.branch, follows, f"{remote}/{branch}")
+        follows = f"follows {head.remote}/{head.remote_branch}" if head.remote_branch else "has no upstream configured"
+        raise UserError(
+            f'branch "{current}" {follows}, but the wire is {remote}/{branch}; nothing was written',
+            hint=f"git switch {branch}",
+        )
     return Wire(remote, branch, head.tracking_ref)
 
 
 def upstream_of(head: Head) -> Wire:
     """Return what the current branch follows, whatever it is called."""
-    if head.branch is None:
-        raise DetachedHead
+    branch = _current_branch(head)
     if head.remote is None or head.remote == "." or head.remote_branch is None or head.tracking_ref is None:
-        raise NoUpstream(head.branch, "origin")
+        advice = f"git push --set-upstream origin {branch}"
+        raise UserError(f'branch "{branch}" has no upstream configured', hint=advice)
     return Wire(head.remote, head.remote_branch, head.tracking_ref)
+
+
+def _current_branch(head: Head) -> str:
+    if head.branch is None:
+        raise UserError("detached HEAD (no current branch)", hint="check out the bridge's branch first")
+    return head.branch
 
 
 def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:

@@ -97,7 +97,7 @@ class _TemplateRun:
         self.staging = Staging(choices.output, ctx.flow_id)
 
     def to_the_end(self) -> dict[str, Any]:
-        self._ctx.step("output_is_free", refuse_output, self._choices.output_path, self._choices.force)
+        self._ctx.step("output_is_free", refuse_taken, self._choices.output, self._choices.force)
         analysis = self._analysis()
         manifest = self._manifest(analysis)
         settings = self._settings(analysis)
@@ -254,10 +254,6 @@ class _TemplateRun:
         return value
 
 
-def refuse_output(output_path: str, force: bool) -> None:
-    refuse_taken(Path(output_path), force=force)
-
-
 def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> TemplateSet:
     """Phase 4 with its reading: templates of the example files and of what they refer to."""
     if not analysis.example_files:
@@ -284,5 +280,5 @@ class TemplateCreateOrchestrator:
         """Make a template of `project`; `words` are the options of the command line, such as `--output`."""
         given, defaults = read_words(words, project)
         options = RunOptions(heuristics_only=heuristics_only or None)
-        request: dict[str, Any] = {"given": given, "defaults": defaults, "options": options, "resume": resume}
-        return run_flow(template_create, RunRequest(root=project, source="template-create", **request), self._inputs)
+        request = RunRequest(project, "template-create", given, defaults, options, resume=resume)
+        return run_flow(template_create, request, self._inputs)

@@ -15,8 +15,8 @@ from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework
-from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, Material, analyse
-from bridgehead.flows.template_create.project.languages import FENCE_WORD, suffix_of
+from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, analyse
+from bridgehead.flows.template_create.project.languages import fence_word
 from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines, is_excluded
 from bridgehead.flows.template_create.project.tree import look_at
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
@@ -99,11 +99,9 @@ def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
 
 def survey_project(project_path: str, output_path: str) -> Survey:
     """Look at the project on disk."""
-    root = Path(project_path)
-    seen = look_at(root, leave_out=[Path(output_path)])
-    analysis = analyse(Material(seen.paths, seen.texts, seen.samples, root.name))
+    seen = look_at(Path(project_path), leave_out=[Path(output_path)])
     samples = tuple(Sample(path, first_lines(seen.texts[path])) for path in seen.samples)
-    return Survey(analysis, samples, directory_tree(seen.paths))
+    return Survey(analyse(seen), samples, directory_tree(seen.paths))
 
 
 def analysis_prompt(survey: Survey, seed: str) -> str:
@@ -112,7 +110,7 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
     prompt.foreign("Directories, with their numbers of files", survey.tree, origin="directory names")
     prompt.foreign("What the dependency files name", _dependencies(survey.analysis), origin="dependency files")
     for sample in survey.samples:
-        prompt.sample(sample.path, sample.content, FENCE_WORD.get(suffix_of(sample.path), ""))
+        prompt.sample(sample.path, sample.content, fence_word(sample.path))
     return prompt.text(SCHEMA)
 
 

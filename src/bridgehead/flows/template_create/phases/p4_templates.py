@@ -27,8 +27,9 @@ from bridgehead.flows.template_create.project.languages import (
     language_of,
     languages_by_files,
     slug,
-    snake,
+    spell,
     suffix_of,
+    words_of,
 )
 from bridgehead.flows.template_create.project.references import References, module_of
 from bridgehead.flows.template_create.project.sampling import is_generated
@@ -143,7 +144,7 @@ def template_path(example: ExampleFile, project_name: str) -> str:
     """`templates/<layer>/…/<file>.template`; the layer as the analysis says, else by directory, else `other`."""
     layer = "tests" if is_test(example.path) else slug(example.layer or layer_of(example.path) or "") or OTHER
     found = PurePosixPath(example.path)
-    own = {"src", snake(project_name), project_name, layer, "tests"}
+    own = {"src", spell(words_of(project_name), "snake"), project_name, layer, "tests"}
     inside = [part for part in found.parts[:-1] if part not in own and not part.startswith(".")]
     return "/".join(("templates", layer, *inside[-2:], f"{found.name}.template"))
 

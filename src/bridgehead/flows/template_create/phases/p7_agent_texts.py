@@ -22,7 +22,7 @@ from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge
 from bridgehead.flows.template_create.phases.p2_manifest import Settings
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
-from bridgehead.flows.template_create.project.languages import FENCE_WORD, suffix_of
+from bridgehead.flows.template_create.project.languages import fence_word
 from bridgehead.flows.template_create.project.sampling import Sample, first_lines
 from bridgehead.flows.template_create.project.tree import read_text
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
@@ -139,7 +139,7 @@ def enhancement_prompt(
     prompt.foreign("Template catalogue", catalogue(templates), origin="phase 4, template paths")
     prompt.foreign("Settings", json.dumps(to_plain(settings), indent=1), origin="phase 3, settings")
     for sample in samples:
-        prompt.sample(sample.path, sample.content, FENCE_WORD.get(suffix_of(sample.path), ""))
+        prompt.sample(sample.path, sample.content, fence_word(sample.path))
     return prompt.text(SCHEMA)
 
 

@@ -11,7 +11,8 @@ from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settin
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
 from bridgehead.flows.template_create.phases.placeholders import placed
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Pattern
-from bridgehead.flows.template_create.project.languages import FENCE_WORD, LANGUAGE_OF, slug
+from bridgehead.flows.template_create.project.languages import LANGUAGE_OF, fence_word, slug
+from bridgehead.flows.template_create.project.sampling import first_lines
 from bridgehead.flows.template_create.prompts import code_block
 from bridgehead.host.terminal import escape_controls
 
@@ -166,9 +167,8 @@ def _examples(templates: Sequence[Template]) -> str:
     if not templates:
         return _none("templates")
     shown = min(templates, key=lambda template: (not template.patterns, len(template.content), template.template_path))
-    word = FENCE_WORD.get(f".{shown.file_type}", "")
-    excerpt = "\n".join(shown.content.splitlines()[:EXAMPLE_LINES])
-    return f"{catalogue(templates)}\n\nFrom `{shown.template_path}`:\n\n{code_block(excerpt, word)}"
+    excerpt = code_block(first_lines(shown.content, EXAMPLE_LINES), fence_word(shown.original_path))
+    return f"{catalogue(templates)}\n\nFrom `{shown.template_path}`:\n\n{excerpt}"
 
 
 def _quality(analysis: CodebaseAnalysis, settings: Settings) -> str:

@@ -73,10 +73,6 @@ class Manifest:
     origin: Origin | None = None
     files: tuple[ManifestFile, ...] = ()
 
-    @property
-    def is_complete(self) -> bool:
-        return bool(self.schema_version)
-
 
 _STANDARD: Final = ("ProjectName", NAMESPACE, AUTHOR)
 _OF: Final = {"Project": "the project", "Entity": "the thing it is about", "Entities": "the same, several of them"}
@@ -115,15 +111,15 @@ _MOBILE: Final = frozenset({"React Native", "MAUI", "Flutter"})
 def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -> Manifest:
     """The manifest of a template made from `analysis`."""
     name = choices.template_name or template_name(analysis)
+    version = analysis.language_version
     return Manifest(
         schema_version=SCHEMA_VERSION,
         name=name,
         display_name=" ".join(word.capitalize() for word in name.split("-")),
         description=describe(analysis),
-        version="1.0.0",
         author=choices.author,
         language=analysis.primary_language,
-        language_version=analysis.language_version,
+        language_version=version,
         frameworks=tuple(sorted(analysis.frameworks, key=lambda framework: framework.purpose == "testing")),
         architecture=analysis.architecture,
         patterns=analysis.patterns,
@@ -132,7 +128,7 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
         tags=_tags(analysis),
         category=_category(analysis),
         complexity=1 + min(3, len(analysis.layers)) + min(3, len(analysis.frameworks)) + min(3, len(analysis.patterns)),
-        compatible_with=_compatible_with(analysis),
+        compatible_with=(f"{analysis.primary_language} {version}",) if version else (),
         created_at=utc_text(now),
         source_project=choices.project_path if choices.record_source else None,
         confidence_score=round(analysis.overall_confidence * 100),
@@ -171,11 +167,6 @@ def describe(analysis: CodebaseAnalysis) -> str:
 def _tags(analysis: CodebaseAnalysis) -> tuple[str, ...]:
     named = (analysis.primary_language, analysis.architecture, *(f.name for f in analysis.frameworks))
     return tuple(sorted({tag for name in (*named, *analysis.patterns) if name != UNKNOWN and (tag := slug(name))}))
-
-
-def _compatible_with(analysis: CodebaseAnalysis) -> tuple[str, ...]:
-    version = analysis.language_version
-    return (f"{analysis.primary_language} {version}",) if version else ()
 
 
 def _category(analysis: CodebaseAnalysis) -> str:

@@ -5,7 +5,7 @@ twice under other names (flows §11). Pure; the texts have been read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -88,7 +88,8 @@ def make_templates(
             template = make_template(example, text, analysis, vocabulary)
             made[example.path] = replace(template, template_path=_free(template.template_path, made))
     templates = [replace(template, needs=_needs(template, references, made)) for template in made.values()]
-    return TemplateSet(tuple(templates), tuple(warnings), vocabulary.entity if _uses_entity(templates) else "")
+    uses_entity = any(name.startswith("Entit") for template in templates for name in template.placeholders)
+    return TemplateSet(tuple(templates), tuple(warnings), vocabulary.entity if uses_entity else "")
 
 
 def with_references(
@@ -169,10 +170,6 @@ def _refusal(path: str, text: str | None) -> str:
 def _needs(template: Template, references: References, made: Mapping[str, Template]) -> tuple[str, ...]:
     found = references.of(template.original_path)
     return tuple(dict.fromkeys(path for path in found if path is not None and path not in made))
-
-
-def _uses_entity(templates: Iterable[Template]) -> bool:
-    return any(name.startswith("Entit") for template in templates for name in template.placeholders)
 
 
 def _free(path: str, taken: Mapping[str, Template]) -> str:

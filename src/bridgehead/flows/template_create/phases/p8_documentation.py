@@ -71,7 +71,9 @@ def main_document(
         "Naming conventions": _naming(settings),
         "Patterns": _patterns(analysis.pattern_details, analysis.patterns),
         "Examples": _examples(templates),
-        "Quality standards": _quality(analysis, settings),
+        "Quality standards": "\n".join(
+            (_style(settings), _testing(analysis), "- A change follows the patterns above or says why not.")
+        ),
         "Agent usage": _agents(agents),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
@@ -169,10 +171,6 @@ def _examples(templates: Sequence[Template]) -> str:
     shown = min(templates, key=lambda template: (not template.patterns, len(template.content), template.template_path))
     excerpt = code_block(first_lines(shown.content, EXAMPLE_LINES), fence_word(shown.original_path))
     return f"{catalogue(templates)}\n\nFrom `{shown.template_path}`:\n\n{excerpt}"
-
-
-def _quality(analysis: CodebaseAnalysis, settings: Settings) -> str:
-    return "\n".join((_style(settings), _testing(analysis), "- A change follows the patterns above or says why not."))
 
 
 def _style(settings: Settings) -> str:

@@ -162,11 +162,3 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "names no participant may claim",
     ),
 )
-
-
-def setting(name: str) -> Setting | None:
-    """The declared setting called `section.key`."""
-    return _BY_NAME.get(name)
-
-
-_BY_NAME: Final = {declared.name: declared for declared in SETTINGS}

@@ -265,7 +265,7 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
             project_name=analysis.project_name or survey.analysis.project_name,
         )
     paths = [example.path for example in analysis.example_files]
-    texts = read_sources(choices.root, paths, leave_out=[choices.output])
+    texts = read_sources(choices.root, paths, leave_out=choices.output)
     return make_templates(analysis, texts, author=choices.author, most=choices.max_templates)
 
 

@@ -97,7 +97,7 @@ def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
 
 def survey_project(project_path: str, output_path: str) -> Survey:
     """Look at the project on disk."""
-    seen = look_at(Path(project_path), leave_out=[Path(output_path)])
+    seen = look_at(Path(project_path), leave_out=Path(output_path))
     samples = tuple(Sample(path, first_lines(seen.texts[path])) for path in seen.samples)
     return Survey(analyse(seen), samples, directory_tree(seen.paths))
 

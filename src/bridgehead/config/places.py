@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PROJECT_FILE = "bridgehead.toml"
-USER_FILE = "config.toml"
-RECORD_FILE = "record.db"
 _ROOT_MARKS = (PROJECT_FILE, ".bridgehead", ".git")
 
 
@@ -29,7 +27,7 @@ class Places:
 
     @property
     def user_file(self) -> Path:
-        return self.config / USER_FILE
+        return self.config / "config.toml"
 
     @property
     def trust_file(self) -> Path:
@@ -37,7 +35,7 @@ class Places:
 
     @property
     def record(self) -> Path:
-        return self.data / RECORD_FILE
+        return self.data / "record.db"
 
 
 def find_places(cwd: Path, environ: Mapping[str, str]) -> Places:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from bridgehead.config.declared import SETTINGS, Kind, Setting, Value, setting
+from bridgehead.config.declared import SETTINGS, Kind, Setting, Value
 from bridgehead.errors import ConfigError
 
 AGENTS: Final = "runtimes."
@@ -144,7 +144,7 @@ def _described_agents(file: SettingsFile | None, origin: Origin, warnings: list[
 
 def _unknown_keys(file: SettingsFile) -> list[str]:
     warnings: list[str] = []
-    sections = {declared.section for declared in SETTINGS}
+    sections, names = {declared.section for declared in SETTINGS}, {declared.name for declared in SETTINGS}
     for name, section in file.document.items():
         if name == "runtimes" and isinstance(section, Mapping):
             continue  # described agents have names of their own
@@ -153,8 +153,8 @@ def _unknown_keys(file: SettingsFile) -> list[str]:
         elif not isinstance(section, Mapping):
             warnings.append(f"{file.path}: [{name}] must be a table")
         else:
-            unknown = [key for key in section if setting(f"{name}.{key}") is None]
-            warnings += [f"{file.path}: unknown setting {name}.{key}" for key in unknown]
+            unknown = (one for key in section if (one := f"{name}.{key}") not in names)
+            warnings += [f"{file.path}: unknown setting {one}" for one in unknown]
     return warnings
 
 

@@ -50,14 +50,9 @@ def estimate_timeout(
     tier, basis = _tier(files, loc)
     base = BASE_SECONDS[tier]
     by_intensity = INTENSITY_FACTOR[intensity]
-    by_bridge = bridge_factor(bridge, multi_agent_enabled=multi_agent_enabled)
+    # opencode is slow to start always, codex when it starts agents of its own.
+    by_bridge = 1.5 if bridge == "opencode" or (bridge == "codex" and multi_agent_enabled) else 1.0
     return Timeout(base, by_intensity, by_bridge, math.ceil(base * by_intensity * by_bridge), basis)
-
-
-def bridge_factor(bridge: str, *, multi_agent_enabled: bool) -> float:
-    """opencode is slow to start always, codex when it starts agents of its own."""
-    slow = bridge == "opencode" or (bridge == "codex" and multi_agent_enabled)
-    return 1.5 if slow else 1.0
 
 
 def waves(domains: int, max_concurrency: int = DEFAULT_CONCURRENCY, models: int = 1) -> int:

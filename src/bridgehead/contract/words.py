@@ -105,12 +105,11 @@ class Severity(StrEnum):
 
 
 _SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(Severity, start=1)}
-UNRATED_RANK: Final = 0
 
 
 def severity_rank(severity: Severity | None) -> int:
     """Rank for sorting, with None below INFO."""
-    return UNRATED_RANK if severity is None else severity.rank
+    return 0 if severity is None else severity.rank
 
 
 class Verdict(StrEnum):

@@ -18,7 +18,7 @@ from bridgehead.flows.template_create.phases.p5_agents import take_inventory
 from bridgehead.flows.template_create.phases.p8_documentation import within
 from bridgehead.flows.template_create.phases.p9_package import Contents, IncompletePackage, assemble
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, ExampleFile
-from bridgehead.flows.template_create.staging import NotReplaceable, OutputTaken, Staging
+from bridgehead.flows.template_create.staging import Staging
 from bridgehead.host.file_errors import Refusal
 
 
@@ -119,9 +119,9 @@ def test_a_file_or_link_in_the_packages_place_is_never_replaced(tmp_path: Path) 
     staging.write({"manifest.json": "{}"})
     (tmp_path / "package").symlink_to(tmp_path)
 
-    with pytest.raises(OutputTaken):
+    with pytest.raises(FlowMistake, match="exists already"):
         staging.install(force=False)
-    with pytest.raises(NotReplaceable):
+    with pytest.raises(FlowMistake, match="not a directory"):
         staging.install(force=True)
 
 

@@ -14,7 +14,6 @@ from bridgehead.flows.files.root import is_path
 from bridgehead.flows.template_create.project.languages import slug
 
 TEMPLATE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{2,49}")
-DEFAULT_SIZE_LIMIT: Final = 50 * 1024
 _SIZE: Final = re.compile(r"([0-9]{1,9})(KB|MB)?", re.IGNORECASE)
 
 
@@ -35,7 +34,7 @@ class Choices:
     validate: bool = False
     max_templates: int = 60
     min_score: float | None = None
-    claude_md_size_limit: int = DEFAULT_SIZE_LIMIT
+    claude_md_size_limit: int = 50 * 1024
     base_template: str | None = None
 
     @property
@@ -59,7 +58,9 @@ def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[s
     """The settings in a command line, and the defaults of a new run; FlowMistake names what cannot be."""
     canonical = Path(os.path.realpath(root))
     given = _given(words)
-    _refuse_other_project(given, canonical)
+    project = given.get("project_path", str(canonical))
+    if project != str(canonical):
+        raise FlowMistake(f"--project {project} is not {canonical}, where the flow runs; start it with --dir {project}")
     if "output_path" in given:
         _refuse_output(Path(given["output_path"]), canonical)
     return given, _defaults(given, canonical)
@@ -95,12 +96,6 @@ def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:
     name = given.get("template_name") or f"{slug(root.name) or 'project'}-template"[-50:].lstrip("-")
     settings = Choices(output_path=str(root / name), project_path=str(root))
     return {key: value for key, value in vars(settings).items() if value is not None}
-
-
-def _refuse_other_project(given: dict[str, Any], root: Path) -> None:
-    project = given.get("project_path")
-    if project is not None and project != str(root):
-        raise FlowMistake(f"--project {project} is not {root}, where the flow runs; start it with --dir {project}")
 
 
 def _refuse_output(output: Path, root: Path) -> None:

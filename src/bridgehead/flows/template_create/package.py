@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from keyword import iskeyword
 from pathlib import Path, PurePosixPath
@@ -47,11 +47,8 @@ class TemplatePackage:
 
     path: Path
     manifest: Manifest
+    origin: Origin
     templates: tuple[Template, ...]
-
-    @property
-    def origin(self) -> Origin:
-        return self.manifest.origin or Origin(self.manifest.language, "")
 
 
 @dataclass(frozen=True)
@@ -83,14 +80,16 @@ def open_package(path: Path) -> TemplatePackage:
         manifest: Manifest = from_plain(json.loads(text), Manifest)
     except (ValueError, Unfit) as error:
         raise NotAPackage(path, f"its manifest.json cannot be read ({error})") from None
-    if manifest.origin is None:
+    origin = manifest.origin
+    if origin is None:
         raise NotAPackage(path, "it was made by an earlier version and does not say where its files belong")
+    names = values_for(origin.language, origin.project_name, origin.entity, origin.author)
     templates = []
     for file in manifest.files:
         content = staging.read(file.template)
         if content is None:
             raise NotAPackage(path, f"{file.template} is missing or no text")
-        original = filled(file.path, _values(manifest.origin))
+        original = filled(file.path, names)
         templates.append(
             Template(
                 original,
@@ -102,7 +101,7 @@ def open_package(path: Path) -> TemplatePackage:
                 needs=file.needs,
             )
         )
-    return TemplatePackage(path, manifest, tuple(templates))
+    return TemplatePackage(path, manifest, origin, tuple(templates))
 
 
 def packages_below(root: Path) -> Iterator[TemplatePackage]:
@@ -152,42 +151,38 @@ def build(package: TemplatePackage) -> list[BuildResult]:
     with tempfile.TemporaryDirectory(prefix="bridgehead-template-") as scratch:
         target = Path(scratch) / "project"
         make(package, target, name=name, entity=entity if package.origin.entity else "")
-        return [_run(words, why_not, target) for words, why_not in _commands(target)]
+        return [_run(words, target) for words in _commands(target)]
 
 
-def _commands(project: Path) -> Iterator[tuple[Sequence[str], str]]:
-    """What this project is built and tested with, each with the reason why it cannot be run here."""
+def _commands(project: Path) -> Iterator[tuple[str, ...]]:
+    """What this project is built and tested with."""
     has = {path.name for path in project.iterdir()}
     if "Cargo.toml" in has:
-        yield ("cargo", "check", "--offline", "--quiet"), _absent("cargo")
+        yield "cargo", "check", "--offline", "--quiet"
     if "go.mod" in has:
-        yield ("go", "build", "./..."), _absent("go")
+        yield "go", "build", "./..."
     if "pom.xml" in has:
-        yield ("mvn", "--offline", "--quiet", "compile"), _absent("mvn")
+        yield "mvn", "--offline", "--quiet", "compile"
     if any(name.endswith((".sln", ".csproj")) for name in has):
-        yield ("dotnet", "build", "--no-restore"), _absent("dotnet")
+        yield "dotnet", "build", "--no-restore"
     if "package.json" in has:
         scripts = json.loads((project / "package.json").read_text()).get("scripts", {})
         for script in ("build", "test"):
             if script in scripts:
-                yield ("npm", "run", "--silent", script), _absent("npm")
+                yield "npm", "run", "--silent", script
     if any(name in has for name in ("pyproject.toml", "setup.py", "requirements.txt")):
-        yield (sys.executable, "-m", "compileall", "-q", "."), ""
+        yield sys.executable, "-m", "compileall", "-q", "."
         if list(project.rglob("test_*.py")):
-            yield (sys.executable, "-m", "pytest", "-q", "-x"), ""
+            yield sys.executable, "-m", "pytest", "-q", "-x"
 
 
-def _absent(program: str) -> str:
-    return "" if shutil.which(program) else f"{program} is not installed here"
-
-
-def _run(words: Sequence[str], why_not: str, project: Path) -> BuildResult:
+def _run(words: tuple[str, ...], project: Path) -> BuildResult:
     shown = " ".join(("python" if word == sys.executable else word) for word in words)
-    if why_not:
-        return BuildResult(shown, skipped=why_not)
+    if words[0] != sys.executable and shutil.which(words[0]) is None:
+        return BuildResult(shown, skipped=f"{words[0]} is not installed here")
     sources = os.pathsep.join(str(project / part) for part in ("src", "."))
     environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = run(Command(tuple(words), cwd=project, env=environment), timeout_seconds=BUILD_SECONDS, idle_seconds=None)
+    done = run(Command(words, cwd=project, env=environment), timeout_seconds=BUILD_SECONDS, idle_seconds=None)
     if done.exit_code == 0:
         return BuildResult(shown)
     lines = (done.text() + done.error_text()).strip().splitlines()
@@ -233,7 +228,3 @@ def _safe(path: str) -> str:
     if parts[0] == ".git":
         raise FlowMistake(f"the package wants to write to {path!r}, which belongs to git")
     return path
-
-
-def _values(origin: Origin) -> dict[str, str]:
-    return values_for(origin.language, origin.project_name, origin.entity, origin.author)

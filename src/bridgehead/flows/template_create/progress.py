@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final, Self, TextIO
 
 from bridgehead.flows.template_create.agents import Recommendation
@@ -44,11 +43,11 @@ class Progress:
 
     def entered(self, number: int, name: str) -> None:
         """Phase `number` has begun."""
-        self._show(number - 1, f"{number}/{PHASES} {_words(name)}")
+        self._show(number - 1, f"{number}/{PHASES} {name.replace('_', ' ')}")
 
     def finished(self, number: int, name: str, summary: str) -> None:
         """Phase `number` has ended, with this result."""
-        self._show(number, f"{number}/{PHASES} {_words(name)}: {summary}")
+        self._show(number, f"{number}/{PHASES} {name.replace('_', ' ')}: {summary}")
 
     def __enter__(self) -> Self:
         if self._watched:
@@ -71,10 +70,6 @@ class Progress:
         line = f"template-create  {dots}  {took}  {escape_controls(text, keep='')}"
         self._stream.write(_CLEAR_LINE + truncate(line, width(self._stream) - 1))
         self._stream.flush()
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def fallbacks_of(analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet) -> tuple[str, ...]:
@@ -106,11 +101,6 @@ def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, .
         "fallbacks": list(fallbacks),
         "warnings": list(templates.warnings),
     }
-
-
-def phase_summary(summary: Callable[[Any], str], value: Any) -> str:
-    """A phase restored from a state file may have no result to speak of."""
-    return "restored" if value is None else summary(value)
 
 
 def analysis_summary(analysis: CodebaseAnalysis) -> str:

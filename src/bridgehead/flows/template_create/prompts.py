@@ -13,6 +13,7 @@ from typing import Final
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Trust
 from bridgehead.flows.errors import log_warning
+from bridgehead.flows.template_create.project.languages import fence_word
 
 # About 25 000 tokens; handlers cannot read more in one go.
 BUDGET: Final = 100_000
@@ -35,12 +36,12 @@ class Prompt:
 
     def foreign(self, title: str, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED) -> None:
         """A part written by others, in full."""
-        self._parts.append(f"## {title}\n\n{self._wrapped(text, origin, trust)}")
+        self._parts.append(f"## {title}\n\n{self._fence.wrap(text, origin=origin, trust=trust)}")
 
-    def sample(self, path: str, content: str, word: str = "") -> None:
+    def sample(self, path: str, content: str) -> None:
         """A file of the project; samples are what is cut when the prompt grows too long."""
-        block = code_block(content, word)
-        self._samples.append(self._wrapped(block, f"project file {path}", Trust.UNTRUSTED))
+        block = code_block(content, fence_word(path))
+        self._samples.append(self._fence.wrap(block, origin=f"project file {path}", trust=Trust.UNTRUSTED))
 
     def text(self, ending: str) -> str:
         """The prompt: what was said, as many samples as fit, and `ending` (the schema), which is never cut."""
@@ -59,9 +60,6 @@ class Prompt:
         if len(whole) > BUDGET:
             log_warning(f"a prompt has {len(whole)} characters; handlers may not read more than {BUDGET}")
         return whole
-
-    def _wrapped(self, text: str, origin: str, trust: Trust) -> str:
-        return self._fence.wrap(text, origin=origin, trust=trust)
 
 
 def code_block(content: str, word: str = "") -> str:

@@ -16,18 +16,6 @@ from bridgehead.host.files import read_bounded, write_atomic
 LARGEST_BYTES = 1024 * 1024
 
 
-class OutputTaken(FlowMistake):
-    def __init__(self, output: Path) -> None:
-        super().__init__(
-            f"{output} exists already", hint="give another directory with --output, or replace it with --force"
-        )
-
-
-class NotReplaceable(FlowMistake):
-    def __init__(self, output: Path) -> None:
-        super().__init__(f"{output} is not a directory, so --force does not replace it")
-
-
 class Staging:
     """The unfinished package of one run, beside the place it is for."""
 
@@ -76,9 +64,10 @@ class Staging:
 
     def install(self, *, force: bool) -> None:
         """Rename the package into place; what was there goes only when the new one stands."""
-        self._sweep()
+        for leftover in self.path.rglob(".*.tmp"):  # what a killed process had half written is no part of the package
+            leftover.unlink()
         if os.path.lexists(self.output):
-            refuse_taken(self.output, force=force)
+            refuse_taken(self.output, force)
             self.output.rename(self._replaced)
         self.path.rename(self.output)
         self.remove_replaced()
@@ -93,19 +82,15 @@ class Staging:
         if self._replaced.is_dir() and not os.path.lexists(self.output):
             self._replaced.rename(self.output)
 
-    def _sweep(self) -> None:
-        """Remove what a killed process had half written: it is no part of the package."""
-        for leftover in self.path.rglob(".*.tmp"):
-            leftover.unlink()
 
-
-def refuse_taken(output: Path, *, force: bool) -> None:
+def refuse_taken(output: Path, force: bool) -> None:
     """Raise unless the package may be put at `output`."""
     try:
         found = os.lstat(output)
     except FileNotFoundError:
         return
     if not force:
-        raise OutputTaken(output)
+        hint = "give another directory with --output, or replace it with --force"
+        raise FlowMistake(f"{output} exists already", hint=hint)
     if not stat.S_ISDIR(found.st_mode):
-        raise NotReplaceable(output)
+        raise FlowMistake(f"{output} is not a directory, so --force does not replace it")

@@ -21,7 +21,7 @@ from bridgehead.flows.template_create.choices import Choices, described_options,
 from bridgehead.flows.template_create.phases import p1_analysis, p5_agents, p7_agent_texts
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settings, make_manifest, make_settings
 from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
-from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet, agent_path, render_agent
+from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet, render_agent
 from bridgehead.flows.template_create.phases.p8_documentation import make_documents
 from bridgehead.flows.template_create.phases.p9_package import Contents, Package, assemble
 from bridgehead.flows.template_create.progress import (
@@ -30,7 +30,6 @@ from bridgehead.flows.template_create.progress import (
     because,
     enhancement_summary,
     fallbacks_of,
-    phase_summary,
     summary_of,
     templates_summary,
 )
@@ -97,7 +96,7 @@ class _TemplateRun:
         self.staging = Staging(choices.output, ctx.flow_id)
 
     def to_the_end(self) -> dict[str, Any]:
-        self._ctx.step("output_is_free", refuse_output, self._choices.output_path, self._choices.force)
+        self._ctx.step("output_is_free", refuse_taken, self._choices.output, self._choices.force)
         analysis = self._analysis()
         manifest = self._manifest(analysis)
         settings = self._settings(analysis)
@@ -133,7 +132,7 @@ class _TemplateRun:
             key="manifest",
             result=Manifest,
         )
-        if made is not None and made.is_complete:
+        if made is not None and made.schema_version:
             return made
         # A state of another writer; what it does not say follows from the analysis, its name stays.
         choices = replace(self._choices, template_name=self._choices.template_name or (made and made.name) or None)
@@ -185,7 +184,7 @@ class _TemplateRun:
         return enhanced or EnhancedSet()
 
     def _write_agents(self, texts: dict[str, str]) -> int:
-        self.staging.write({agent_path(name): text for name, text in texts.items()})
+        self.staging.write({f"agents/{name}.md": text for name, text in texts.items()})
         return len(texts)
 
     def _enhance(
@@ -245,17 +244,15 @@ class _TemplateRun:
         result: Any = None,
     ) -> Any:
         """Run a phase, and show the user where the run is."""
+
+        def said(value: Any) -> str:
+            return "restored" if value is None else summary(value)  # a state file may lack a phase's result
+
         name = NAMES[number]
         self._progress.entered(number, name)
-        value = self._ctx.phase(
-            number, name, body, key=key, result=result, summary=lambda value: phase_summary(summary, value)
-        )
-        self._progress.finished(number, name, phase_summary(summary, value))
+        value = self._ctx.phase(number, name, body, key=key, result=result, summary=said)
+        self._progress.finished(number, name, said(value))
         return value
-
-
-def refuse_output(output_path: str, force: bool) -> None:
-    refuse_taken(Path(output_path), force=force)
 
 
 def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> TemplateSet:
@@ -268,7 +265,7 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
             project_name=analysis.project_name or survey.analysis.project_name,
         )
     paths = [example.path for example in analysis.example_files]
-    texts = read_sources(choices.root, paths, leave_out=[choices.output])
+    texts = read_sources(choices.root, paths, leave_out=choices.output)
     return make_templates(analysis, texts, author=choices.author, most=choices.max_templates)
 
 
@@ -284,5 +281,5 @@ class TemplateCreateOrchestrator:
         """Make a template of `project`; `words` are the options of the command line, such as `--output`."""
         given, defaults = read_words(words, project)
         options = RunOptions(heuristics_only=heuristics_only or None)
-        request: dict[str, Any] = {"given": given, "defaults": defaults, "options": options, "resume": resume}
-        return run_flow(template_create, RunRequest(root=project, source="template-create", **request), self._inputs)
+        request = RunRequest(project, "template-create", given, defaults, options, resume=resume)
+        return run_flow(template_create, request, self._inputs)

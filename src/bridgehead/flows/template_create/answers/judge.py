@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bridgehead.flows.calls import Accepted, Failed, Verdict
 from bridgehead.flows.engine.answers import judge_json
@@ -23,12 +23,8 @@ Reader = Callable[[Any, list[str]], tuple[Any, float]]
 """(JSON value, warnings) -> what it means and how sure the agent is; Unfit when it means nothing."""
 
 
-class Thresholds(NamedTuple):
-    proceed: float
-    warn: float
-
-
-THRESHOLDS: Final = {1: Thresholds(0.85, 0.70), 5: Thresholds(0.85, 0.70), 7: Thresholds(0.80, 0.60)}
+# Phase -> how sure an agent must be for its answer to be used without a warning, and to be used at all.
+THRESHOLDS: Final = {1: (0.85, 0.70), 5: (0.85, 0.70), 7: (0.80, 0.60)}
 _READERS: Final[dict[int, Reader]] = {1: read_analysis, 5: read_recommendation, 7: read_enhancement}
 
 
@@ -40,7 +36,7 @@ def judge_answer(phase: int, text: str) -> Verdict:
 def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
     """The judge of a phase; in phase 5 the names in `taken` belong to agents that exist."""
     reader = partial(read_recommendation, taken=taken) if phase == 5 else _READERS[phase]
-    return partial(_judge, reader, THRESHOLDS[phase])
+    return partial(_judge, reader, *THRESHOLDS[phase])
 
 
 # An escaped backslash, a character that takes two escapes, or one half of such a character alone.
@@ -55,7 +51,7 @@ def _writable(text: str) -> str:
     return _HALVES.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
 
 
-def _judge(reader: Reader, thresholds: Thresholds, text: str) -> Verdict:
+def _judge(reader: Reader, proceed: float, warn: float, text: str) -> Verdict:
     confidence = 0.0
     warnings: list[str] = []
 
@@ -68,11 +64,11 @@ def _judge(reader: Reader, thresholds: Thresholds, text: str) -> Verdict:
     verdict = judge_json(fit)(_writable(text))
     if isinstance(verdict, Failed):
         return verdict
-    if confidence < thresholds.warn:
-        return Failed(LOW_CONFIDENCE, f"the agent is only {confidence:g} sure; {thresholds.warn:g} is needed")
+    if confidence < warn:
+        return Failed(LOW_CONFIDENCE, f"the agent is only {confidence:g} sure; {warn:g} is needed")
     for warning in warnings:
         log_warning(f"the agent's answer: {warning}")
-    if confidence < thresholds.proceed:
+    if confidence < proceed:
         return verdict._replace(warning=f"the agent is only {confidence:g} sure")
     return verdict
 

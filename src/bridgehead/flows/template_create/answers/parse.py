@@ -235,7 +235,6 @@ def _enhanced(value: Any) -> EnhancedAgent | None:
 CATEGORIES = ("design", "error_handling", "di", "state", "navigation", "other")
 FREQUENCIES = ("rare", "occasional", "common", "pervasive")
 LEVELS = ("low", "medium", "high")
-T = TypeVar("T")
 _PURPOSES = {name.lower(): purpose for name, purpose in KNOWN.values()}
 
 
@@ -249,7 +248,8 @@ def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis
     primary = stack.required_text("primary_language")
     confidence = answer.required_number("overall_confidence", 0, 1)
     architecture, quality = answer.child("architecture"), answer.child("quality_indicators")
-    frameworks = tuple(stack.items("frameworks", _framework))
+    naming = quality.child("naming_conventions")
+    frameworks = tuple(stack.items("frameworks", _reader(answer, _framework)))
     patterns = tuple(answer.items("patterns", _reader(answer, _pattern)))
     return CodebaseAnalysis(
         primary_language=primary,
@@ -270,7 +270,7 @@ def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis
             quality.whole("code_organization", 1, 10, 5),
             quality.choice("documentation_level", LEVELS, "medium"),
         ),
-        naming=_naming(quality.child("naming_conventions")),
+        naming=Naming(naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files")),
         example_files=tuple(answer.items("example_files", _reader(answer, _example))),
         overall_confidence=confidence,
         notes=answer.text("analysis_notes"),
@@ -291,7 +291,7 @@ def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
     ]
     # Rounded, because three percentages have a mean like 0.8499999999999999.
     confidence = round(sum(shares) / len(shares) / 100, 9)
-    frameworks = tuple(technology.items("frameworks", _framework))
+    frameworks = tuple(technology.items("frameworks", _reader(answer, _framework)))
     names = architecture.texts("patterns")
     return CodebaseAnalysis(
         primary_language=primary,
@@ -311,10 +311,10 @@ def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
     ), confidence
 
 
-def _reader(answer: Fields, read: Callable[[Fields], T]) -> Callable[[Any], T | None]:
+def _reader(answer: Fields, read: Callable[[Fields], Item]) -> Callable[[Any], Item | None]:
     """Items are objects; a plain string stands for one with only that name or path. Unfit ones give None."""
 
-    def tried(value: Any) -> T | None:
+    def tried(value: Any) -> Item | None:
         members = {"name": value, "path": value} if isinstance(value, str) else value
         try:
             return read(Fields.of(members, "the item", answer.warnings))
@@ -324,11 +324,8 @@ def _reader(answer: Fields, read: Callable[[Fields], T]) -> Callable[[Any], T | 
     return tried
 
 
-def _framework(value: Any) -> Framework | None:
-    name = value if isinstance(value, str) else value.get("name") if isinstance(value, dict) else None
-    if not isinstance(name, str) or not name.strip():
-        return None
-    version = value.get("version") if isinstance(value, dict) else None
+def _framework(item: Fields) -> Framework:
+    name, version = item.required_text("name"), item.members.get("version")
     return Framework(name, version if isinstance(version, str) else "", _PURPOSES.get(name.lower(), "core"))
 
 
@@ -360,10 +357,6 @@ def _testing(testing: Fields) -> Testing:
         testing.choice("coverage_estimate", LEVELS, "low"),
         testing.texts("patterns"),
     )
-
-
-def _naming(naming: Fields) -> Naming:
-    return Naming(naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files"))
 
 
 def _first(frameworks: tuple[Framework, ...]) -> str:

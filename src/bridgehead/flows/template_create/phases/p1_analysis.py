@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bridgehead.flows.calls import Failed
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework
-from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, Material, analyse
-from bridgehead.flows.template_create.project.languages import FENCE_WORD, suffix_of
+from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, analyse
 from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines, is_excluded
 from bridgehead.flows.template_create.project.tree import look_at
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
@@ -88,7 +86,7 @@ def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
         result=CodebaseAnalysis,
         context={ANSWER_SCHEMA: ANSWER_SCHEMAS[1]},
         judge=judge_of(1),
-        fallback=lambda failure: fall_back(survey.analysis, failure),
+        fallback=lambda failure: replace(survey.analysis, fallback_reason=str(failure)),
     )
     if not answered.agent_used:
         return answered
@@ -99,11 +97,9 @@ def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
 
 def survey_project(project_path: str, output_path: str) -> Survey:
     """Look at the project on disk."""
-    root = Path(project_path)
-    seen = look_at(root, leave_out=[Path(output_path)])
-    analysis = analyse(Material(seen.paths, seen.texts, seen.samples, root.name))
+    seen = look_at(Path(project_path), leave_out=Path(output_path))
     samples = tuple(Sample(path, first_lines(seen.texts[path])) for path in seen.samples)
-    return Survey(analysis, samples, directory_tree(seen.paths))
+    return Survey(analyse(seen), samples, directory_tree(seen.paths))
 
 
 def analysis_prompt(survey: Survey, seed: str) -> str:
@@ -112,7 +108,7 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
     prompt.foreign("Directories, with their numbers of files", survey.tree, origin="directory names")
     prompt.foreign("What the dependency files name", _dependencies(survey.analysis), origin="dependency files")
     for sample in survey.samples:
-        prompt.sample(sample.path, sample.content, FENCE_WORD.get(suffix_of(sample.path), ""))
+        prompt.sample(sample.path, sample.content)
     return prompt.text(SCHEMA)
 
 
@@ -120,10 +116,6 @@ def _dependencies(counted: CodebaseAnalysis) -> str:
     named = [f"{framework.name} {framework.version}".rstrip() for framework in counted.frameworks]
     tools = [*counted.build_tools, counted.package_manager]
     return f"frameworks: {', '.join(named) or 'none'}\nbuilt with: {', '.join(tools)}"
-
-
-def fall_back(heuristic: CodebaseAnalysis, failure: Failed) -> CodebaseAnalysis:
-    return replace(heuristic, agent_used=False, fallback_reason=str(failure))
 
 
 def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]) -> CodebaseAnalysis:

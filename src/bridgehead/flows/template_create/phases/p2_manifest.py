@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -12,16 +12,14 @@ from typing import Final
 from bridgehead.flows.template_create.choices import TEMPLATE_NAME, Choices
 from bridgehead.flows.template_create.phases.p4_templates import Origin, TemplateSet
 from bridgehead.flows.template_create.phases.placeholders import AUTHOR, NAMESPACE, SUFFIX_OF, placed
-from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Layer
+from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework, Layer, Style
 from bridgehead.flows.template_create.project.languages import (
     CASE_STYLES,
     LANGUAGE_OF,
-    camel,
     case_style,
-    kebab,
-    pascal,
     slug,
-    snake,
+    spell,
+    words_of,
 )
 from bridgehead.flows.values.times import utc_text
 
@@ -35,13 +33,6 @@ class Placeholder:
     default_value: str | None = None
     pattern: str | None = None
     required: bool = True
-
-
-@dataclass(frozen=True)
-class ManifestFramework:
-    name: str
-    version: str
-    purpose: str
 
 
 @dataclass(frozen=True)
@@ -66,7 +57,7 @@ class Manifest:
     author: str = ""
     language: str = ""
     language_version: str = ""
-    frameworks: tuple[ManifestFramework, ...] = ()
+    frameworks: tuple[Framework, ...] = ()
     architecture: str = ""
     patterns: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
@@ -81,10 +72,6 @@ class Manifest:
     confidence_score: int = 0
     origin: Origin | None = None
     files: tuple[ManifestFile, ...] = ()
-
-    @property
-    def is_complete(self) -> bool:
-        return bool(self.schema_version)
 
 
 _STANDARD: Final = ("ProjectName", NAMESPACE, AUTHOR)
@@ -124,18 +111,16 @@ _MOBILE: Final = frozenset({"React Native", "MAUI", "Flutter"})
 def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -> Manifest:
     """The manifest of a template made from `analysis`."""
     name = choices.template_name or template_name(analysis)
-    tests = [framework for framework in analysis.frameworks if framework.purpose == "testing"]
-    others = [framework for framework in analysis.frameworks if framework.purpose != "testing"]
+    version = analysis.language_version
     return Manifest(
         schema_version=SCHEMA_VERSION,
         name=name,
         display_name=" ".join(word.capitalize() for word in name.split("-")),
         description=describe(analysis),
-        version="1.0.0",
         author=choices.author,
         language=analysis.primary_language,
-        language_version=analysis.language_version,
-        frameworks=tuple(ManifestFramework(f.name, f.version, f.purpose) for f in (*others, *tests)),
+        language_version=version,
+        frameworks=tuple(sorted(analysis.frameworks, key=lambda framework: framework.purpose == "testing")),
         architecture=analysis.architecture,
         patterns=analysis.patterns,
         layers=tuple(layer.name for layer in analysis.layers),
@@ -143,7 +128,7 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
         tags=_tags(analysis),
         category=_category(analysis),
         complexity=1 + min(3, len(analysis.layers)) + min(3, len(analysis.frameworks)) + min(3, len(analysis.patterns)),
-        compatible_with=_compatible_with(analysis),
+        compatible_with=(f"{analysis.primary_language} {version}",) if version else (),
         created_at=utc_text(now),
         source_project=choices.project_path if choices.record_source else None,
         confidence_score=round(analysis.overall_confidence * 100),
@@ -184,11 +169,6 @@ def _tags(analysis: CodebaseAnalysis) -> tuple[str, ...]:
     return tuple(sorted({tag for name in (*named, *analysis.patterns) if name != UNKNOWN and (tag := slug(name))}))
 
 
-def _compatible_with(analysis: CodebaseAnalysis) -> tuple[str, ...]:
-    version = analysis.language_version
-    return (f"{analysis.primary_language} {version}",) if version else ()
-
-
 def _category(analysis: CodebaseAnalysis) -> str:
     names = {framework.name for framework in analysis.frameworks}
     if names & _MOBILE or analysis.primary_language == "Swift":
@@ -199,12 +179,12 @@ def _category(analysis: CodebaseAnalysis) -> str:
     return "backend" if has_core else "general"
 
 
-_FORMS: Final[Mapping[str, Callable[[str], str]]] = {
-    "PascalCase": pascal,
-    "camelCase": camel,
-    "snake_case": snake,
-    "kebab-case": kebab,
-    "SCREAMING_SNAKE_CASE": lambda name: snake(name).upper(),
+_SPELLING_OF: Final = {
+    "PascalCase": "pascal",
+    "camelCase": "camel",
+    "snake_case": "snake",
+    "kebab-case": "kebab",
+    "SCREAMING_SNAKE_CASE": "upper",
 }
 # What each language's own guides say, for what the samples do not show.
 _USUAL: Final = {
@@ -246,14 +226,6 @@ class LayerMapping:
 
 
 @dataclass(frozen=True)
-class CodeStyle:
-    indentation: str = "spaces"
-    indent_size: int = 4
-    line_length: int = 100
-    trailing_commas: bool = False
-
-
-@dataclass(frozen=True)
 class Settings:
     """`settings.json`, in the order of its keys."""
 
@@ -261,7 +233,7 @@ class Settings:
     naming_conventions: dict[str, NamingConvention] = field(default_factory=dict)
     file_organization: FileOrganization = FileOrganization()
     layer_mappings: dict[str, LayerMapping] = field(default_factory=dict)
-    code_style: CodeStyle = CodeStyle()
+    code_style: Style = field(default_factory=Style)
     generation_options: dict[str, bool] = field(default_factory=dict)
 
 
@@ -276,7 +248,7 @@ def make_settings(analysis: CodebaseAnalysis) -> Settings:
             test_location=_test_location(analysis.testing.organization),
         ),
         layer_mappings={layer.name: _mapping(layer, analysis) for layer in analysis.layers},
-        code_style=CodeStyle(
+        code_style=Style(
             style.indentation if style.indentation in ("spaces", "tabs") else "spaces",
             max(1, min(8, style.indent_size)),
             max(40, min(200, style.line_length)),
@@ -295,7 +267,7 @@ def _naming(analysis: CodebaseAnalysis) -> dict[str, NamingConvention]:
         style = wanted if wanted in CASE_STYLES else default
         own = tuple(name for name in seen.examples.get(element, ()) if case_style(name) == style)
         conventions[element] = NamingConvention(
-            element, CASE_STYLES[style].pattern, style, examples=own or (_FORMS[style](example),)
+            element, CASE_STYLES[style].pattern, style, examples=own or (spell(example.split(), _SPELLING_OF[style]),)
         )
     return conventions
 
@@ -309,7 +281,8 @@ def _test_location(organization: str) -> str:
 
 def _mapping(layer: Layer, analysis: CodebaseAnalysis) -> LayerMapping:
     directory = layer.directories[0] if layer.directories else layer.name.lower()
-    inside = [part for part in directory.split("/") if part not in ("src", snake(analysis.project_name))]
+    namespace = spell(words_of(analysis.project_name), "snake")
+    inside = [part for part in directory.split("/") if part not in ("src", namespace)]
     extensions = [ext for ext, language in LANGUAGE_OF.items() if language == analysis.primary_language]
     return LayerMapping(
         layer.name,

@@ -5,7 +5,7 @@ twice under other names (flows §11). Pure; the texts have been read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -27,8 +27,9 @@ from bridgehead.flows.template_create.project.languages import (
     language_of,
     languages_by_files,
     slug,
-    snake,
+    spell,
     suffix_of,
+    words_of,
 )
 from bridgehead.flows.template_create.project.references import References, module_of
 from bridgehead.flows.template_create.project.sampling import is_generated
@@ -87,7 +88,8 @@ def make_templates(
             template = make_template(example, text, analysis, vocabulary)
             made[example.path] = replace(template, template_path=_free(template.template_path, made))
     templates = [replace(template, needs=_needs(template, references, made)) for template in made.values()]
-    return TemplateSet(tuple(templates), tuple(warnings), vocabulary.entity if _uses_entity(templates) else "")
+    uses_entity = any(name.startswith("Entit") for template in templates for name in template.placeholders)
+    return TemplateSet(tuple(templates), tuple(warnings), vocabulary.entity if uses_entity else "")
 
 
 def with_references(
@@ -143,7 +145,7 @@ def template_path(example: ExampleFile, project_name: str) -> str:
     """`templates/<layer>/…/<file>.template`; the layer as the analysis says, else by directory, else `other`."""
     layer = "tests" if is_test(example.path) else slug(example.layer or layer_of(example.path) or "") or OTHER
     found = PurePosixPath(example.path)
-    own = {"src", snake(project_name), project_name, layer, "tests"}
+    own = {"src", spell(words_of(project_name), "snake"), project_name, layer, "tests"}
     inside = [part for part in found.parts[:-1] if part not in own and not part.startswith(".")]
     return "/".join(("templates", layer, *inside[-2:], f"{found.name}.template"))
 
@@ -168,10 +170,6 @@ def _refusal(path: str, text: str | None) -> str:
 def _needs(template: Template, references: References, made: Mapping[str, Template]) -> tuple[str, ...]:
     found = references.of(template.original_path)
     return tuple(dict.fromkeys(path for path in found if path is not None and path not in made))
-
-
-def _uses_entity(templates: Iterable[Template]) -> bool:
-    return any(name.startswith("Entit") for template in templates for name in template.placeholders)
 
 
 def _free(path: str, taken: Mapping[str, Template]) -> str:

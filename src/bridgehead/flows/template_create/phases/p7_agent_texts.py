@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bridgehead.flows.calls import Failed
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.template_create.agents import (
     EnhancedAgent,
@@ -22,7 +21,6 @@ from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge
 from bridgehead.flows.template_create.phases.p2_manifest import Settings
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
 from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
-from bridgehead.flows.template_create.project.languages import FENCE_WORD, suffix_of
 from bridgehead.flows.template_create.project.sampling import Sample, first_lines
 from bridgehead.flows.template_create.project.tree import read_text
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
@@ -92,26 +90,20 @@ def run_phase(
         return EnhancedSet()
     paths = [example.path for example in analysis.example_files]
     samples = ctx.step("code_samples", read_samples, project_path, paths)
-    answers: list[Enhancement] = []
-    for batch in batches(basics):
-        prompt = enhancement_prompt(batch, templates, samples, settings, ctx.uuid())
-        answers.append(
-            ctx.ask(
-                "agent_enhancement",
-                agent=AgentName.AGENT_CONTENT_ENHANCER.value,
-                prompt=prompt,
-                timeout=TIMEOUT_SECONDS,
-                result=Enhancement,
-                context={ANSWER_SCHEMA: ANSWER_SCHEMAS[7]},
-                judge=judge_of(7),
-                fallback=keep_basic,
-            )
+    answers = [
+        ctx.ask(
+            "agent_enhancement",
+            agent=AgentName.AGENT_CONTENT_ENHANCER.value,
+            prompt=enhancement_prompt(batch, templates, samples, settings, ctx.uuid()),
+            timeout=TIMEOUT_SECONDS,
+            result=Enhancement,
+            context={ANSWER_SCHEMA: ANSWER_SCHEMAS[7]},
+            judge=judge_of(7),
+            fallback=lambda failure: Enhancement(fallback_reason=str(failure)),
         )
+        for batch in batches(basics)
+    ]
     return apply(basics, answers)
-
-
-def keep_basic(failure: Failed) -> Enhancement:
-    return Enhancement(fallback_reason=str(failure))
 
 
 def batches(basics: Mapping[str, str]) -> list[dict[str, str]]:
@@ -139,7 +131,7 @@ def enhancement_prompt(
     prompt.foreign("Template catalogue", catalogue(templates), origin="phase 4, template paths")
     prompt.foreign("Settings", json.dumps(to_plain(settings), indent=1), origin="phase 3, settings")
     for sample in samples:
-        prompt.sample(sample.path, sample.content, FENCE_WORD.get(suffix_of(sample.path), ""))
+        prompt.sample(sample.path, sample.content)
     return prompt.text(SCHEMA)
 
 
@@ -170,10 +162,6 @@ def is_usable(name: str, content: str, basic: str) -> bool:
 def _with_our_ends(content: str) -> str:
     """The text with the line ends of all our files, whichever its writer has."""
     return content.replace("\r\n", "\n").rstrip("\n") + "\n"
-
-
-def agent_path(name: str) -> str:
-    return f"agents/{name}.md"
 
 
 def render_agent(agent: NewAgent, template_of: Mapping[str, str] = NOTHING) -> str:

@@ -11,7 +11,8 @@ from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settin
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
 from bridgehead.flows.template_create.phases.placeholders import placed
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Pattern
-from bridgehead.flows.template_create.project.languages import FENCE_WORD, LANGUAGE_OF, slug
+from bridgehead.flows.template_create.project.languages import LANGUAGE_OF, fence_word, slug
+from bridgehead.flows.template_create.project.sampling import first_lines
 from bridgehead.flows.template_create.prompts import code_block
 from bridgehead.host.terminal import escape_controls
 
@@ -70,7 +71,9 @@ def main_document(
         "Naming conventions": _naming(settings),
         "Patterns": _patterns(analysis.pattern_details, analysis.patterns),
         "Examples": _examples(templates),
-        "Quality standards": _quality(analysis, settings),
+        "Quality standards": "\n".join(
+            (_style(settings), _testing(analysis), "- A change follows the patterns above or says why not.")
+        ),
         "Agent usage": _agents(agents),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
@@ -166,13 +169,8 @@ def _examples(templates: Sequence[Template]) -> str:
     if not templates:
         return _none("templates")
     shown = min(templates, key=lambda template: (not template.patterns, len(template.content), template.template_path))
-    word = FENCE_WORD.get(f".{shown.file_type}", "")
-    excerpt = "\n".join(shown.content.splitlines()[:EXAMPLE_LINES])
-    return f"{catalogue(templates)}\n\nFrom `{shown.template_path}`:\n\n{code_block(excerpt, word)}"
-
-
-def _quality(analysis: CodebaseAnalysis, settings: Settings) -> str:
-    return "\n".join((_style(settings), _testing(analysis), "- A change follows the patterns above or says why not."))
+    excerpt = code_block(first_lines(shown.content, EXAMPLE_LINES), fence_word(shown.original_path))
+    return f"{catalogue(templates)}\n\nFrom `{shown.template_path}`:\n\n{excerpt}"
 
 
 def _style(settings: Settings) -> str:

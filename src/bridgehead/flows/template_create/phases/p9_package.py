@@ -15,8 +15,6 @@ from bridgehead.flows.template_create.phases.p8_documentation import MAIN_DOCUME
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import to_plain
 
-REQUIRED_FILES = ("manifest.json", "settings.json", MAIN_DOCUMENT)
-
 
 class IncompletePackage(Exception):
     """The staging directory lacks what earlier phases put there."""
@@ -92,7 +90,8 @@ def refuse_incomplete(staging: Staging, contents: Contents) -> None:
     """A package must hold what its own manifest and documents speak of."""
     agents = [f"agents/{agent.name}.md" for agent in contents.recommendation.create_new]
     templates = [template.template_path for template in contents.templates.templates]
-    missing = [name for name in (*REQUIRED_FILES, *agents, *templates) if staging.read(name) is None]
+    wanted = ("manifest.json", "settings.json", MAIN_DOCUMENT, *agents, *templates)
+    missing = [name for name in wanted if staging.read(name) is None]
     if missing:
         raise IncompletePackage(missing)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from bridgehead.flows.template_create.project.languages import common_style, language_of, words_of
+from bridgehead.flows.template_create.project.languages import WORD, common_style, language_of, spell, words_of
 from bridgehead.flows.template_create.project.references import is_foreign
 from bridgehead.flows.template_create.project.syntax import Kind, Names, Token, tokens_in
 
@@ -25,7 +25,6 @@ _NAMESPACE_STYLE: Final = {"Python": "snake", "Rust": "snake", "Go": "flat", "Ja
 _PLAIN_STYLE: Final = {"Python": "snake", "Rust": "snake", "Go": "flat", "Ruby": "snake", "C": "snake"}
 _FILE_STYLE: Final = {"snake_case": "snake", "camelCase": "camel", "PascalCase": "camel"}
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _RUN: Final = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
 SHORTEST: Final = 3
 LEAST_TYPES: Final = 2
@@ -182,21 +181,6 @@ def placeholders_in(text: str) -> tuple[str, ...]:
     return tuple(sorted(set(_PLACEHOLDER.findall(text))))
 
 
-def spell(words: Sequence[str], style: str) -> str:
-    """The words of a name in one of its spellings."""
-    capitals = [word.capitalize() for word in words]
-    return {
-        "pascal": "".join(capitals),
-        "camel": "".join((*words[:1], *capitals[1:])),
-        "snake": "_".join(words),
-        "kebab": "-".join(words),
-        "upper": "_".join(words).upper(),
-        "flat": "".join(words),
-        "title": " ".join(capitals),
-        "words": " ".join(words),
-    }[style]
-
-
 def plural(words: tuple[str, ...]) -> tuple[str, ...]:
     """The same thing more than once, by the rules that have no exceptions worth keeping."""
     last = words[-1]
@@ -262,7 +246,7 @@ def _opened_name(name: str, kind: Kind, language: str, vocabulary: Vocabulary) -
 
 def _found(name: str, subjects: Sequence[Subject]) -> Iterator[tuple[int, int, Subject]]:
     """Where subjects stand in a name, as whole words of it; of several at one place the longest."""
-    words = [(match[0].lower(), match.start(), match.end()) for match in _WORD.finditer(name)]
+    words = [(match[0].lower(), match.start(), match.end()) for match in WORD.finditer(name)]
     known = {word for subject in subjects if subject.prefix == "Project" for word in subject.words}
     at = 0
     while at < len(words):

@@ -5,6 +5,7 @@ Pure.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
@@ -32,8 +33,6 @@ _DIRECTORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "Processors": ("processors",),
 }
 _LAYER_OF: Final = {name: layer for layer, names in _DIRECTORIES.items() for name in names}
-# Where sources start; says something only where nothing inside says more.
-_SOURCE_ROOT: Final = "src"
 
 _DESCRIPTIONS: Final = {
     "Presentation": "What users and other programs talk to.",
@@ -54,18 +53,17 @@ def layer_of(path: str) -> str | None:
     for name in reversed(directories):
         if name in _LAYER_OF:
             return _LAYER_OF[name]
-    return "Application" if _SOURCE_ROOT in directories else None
+    # Where sources start says something only where nothing inside says more.
+    return "Application" if "src" in directories else None
 
 
 def layers_in(paths: Iterable[str]) -> list[Layer]:
     """The layers of the source files, in the order from outside to inside, with the directories that showed them."""
-    directories: dict[str, dict[str, int]] = {}
+    directories: dict[str, Counter[str]] = {}
     for path in paths:
         layer = layer_of(path) if language_of(path) and not is_test(path) else None
         if layer is not None:
-            seen = directories.setdefault(layer, {})
-            directory = _telling_directory(path)
-            seen[directory] = seen.get(directory, 0) + 1
+            directories.setdefault(layer, Counter())[_telling_directory(path)] += 1
     found = sorted(directories, key=list(_DIRECTORIES).index)
     return [Layer(name, _largest(directories[name]), _DESCRIPTIONS[name]) for name in found]
 
@@ -84,7 +82,7 @@ def architecture_of(layers: Sequence[Layer], paths: Iterable[str]) -> str:
         return "Layered"
     if names:
         return "Modular"
-    return "Flat" if any(True for path in paths if language_of(path)) else UNKNOWN
+    return "Flat" if any(map(language_of, paths)) else UNKNOWN
 
 
 _CLEAN: Final = frozenset({"usecases", "use_cases", "entities", "application"})
@@ -92,12 +90,8 @@ _CLEAN: Final = frozenset({"usecases", "use_cases", "entities", "application"})
 
 def module_structure_of(paths: Iterable[str]) -> str:
     """Where the sources are, in a sentence."""
-    tops: dict[str, int] = {}
-    for path in paths:
-        if language_of(path):
-            parts = PurePosixPath(path).parts
-            top = "/".join(parts[:2]) if parts[0] == _SOURCE_ROOT and len(parts) > 2 else parts[0]
-            tops[top] = tops.get(top, 0) + 1
+    sources = (PurePosixPath(path).parts for path in paths if language_of(path))
+    tops = Counter("/".join(parts[:2]) if parts[0] == "src" and len(parts) > 2 else parts[0] for parts in sources)
     largest = sorted(tops, key=lambda top: (-tops[top], top))[:6]
     return ", ".join(f"{top} ({tops[top]} files)" for top in largest)
 
@@ -184,7 +178,8 @@ SIGNS: Final = (
 def patterns_in(texts: Mapping[str, str]) -> list[Pattern]:
     """The patterns that show in two files or more (or in any, of a handful), the most frequent first."""
     needed = 1 if len(texts) < 8 else 2
-    found = [(sign, shown) for sign in SIGNS if len(shown := _showing(sign, texts)) >= needed]
+    showing = [(sign, sorted(path for path, text in texts.items() if sign.shows_in(text))) for sign in SIGNS]
+    found = [(sign, shown) for sign, shown in showing if len(shown) >= needed]
     found.sort(key=lambda pair: (-len(pair[1]), pair[0].name))
     return [_pattern(sign, shown, len(texts)) for sign, shown in found]
 
@@ -192,10 +187,6 @@ def patterns_in(texts: Mapping[str, str]) -> list[Pattern]:
 def patterns_of(text: str) -> list[str]:
     """The patterns one file shows."""
     return [sign.name for sign in SIGNS if sign.shows_in(text)]
-
-
-def _showing(sign: Sign, texts: Mapping[str, str]) -> list[str]:
-    return sorted(path for path, text in texts.items() if sign.shows_in(text))
 
 
 def _pattern(sign: Sign, shown: Sequence[str], of: int) -> Pattern:

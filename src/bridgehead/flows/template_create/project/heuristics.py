@@ -186,7 +186,7 @@ def analyse(material: Material) -> CodebaseAnalysis:
     patterns = patterns_in(main or sources)
     return CodebaseAnalysis(
         primary_language=primary,
-        framework=_framework(frameworks),
+        framework=next((framework.name for framework in frameworks if framework.purpose != "testing"), UNKNOWN),
         patterns=tuple(pattern.name for pattern in patterns),
         secondary_languages=tuple(languages[1:5]),
         frameworks=tuple(frameworks),
@@ -243,10 +243,6 @@ def example_of(path: str, text: str) -> ExampleFile:
         layer_of(path) or "",
         tuple(patterns_of(text)),
     )
-
-
-def _framework(frameworks: Sequence[Framework]) -> str:
-    return next((framework.name for framework in frameworks if framework.purpose != "testing"), UNKNOWN)
 
 
 def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:

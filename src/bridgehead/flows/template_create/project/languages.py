@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -35,25 +35,16 @@ LANGUAGE_OF: Final = {
 SLUG_OF: Final = {"C#": "csharp", "C++": "cpp"}
 LONGEST_SLUG: Final = 60
 
-FENCE_WORD: Final = {
-    ".py": "python",
-    ".ts": "typescript",
-    ".tsx": "tsx",
-    ".js": "javascript",
-    ".jsx": "jsx",
-    ".cs": "csharp",
-    ".java": "java",
-    ".go": "go",
-    ".rs": "rust",
-    ".rb": "ruby",
-    ".php": "php",
-    ".kt": "kotlin",
-    ".swift": "swift",
-}
-
 
 def suffix_of(path: str) -> str:
     return PurePosixPath(path).suffix.lower()
+
+
+def fence_word(path: str) -> str:
+    """What a block of Markdown with the text of a file is marked with, for whoever colours it."""
+    suffix = suffix_of(path)
+    language = LANGUAGE_OF.get(suffix, "")
+    return suffix[1:] if suffix in (".tsx", ".jsx") else SLUG_OF.get(language, language.lower())
 
 
 def language_of(path: str) -> str | None:
@@ -87,7 +78,7 @@ def is_test(path: str) -> bool:
     )
 
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 CASE_STYLES: Final = {
     "SCREAMING_SNAKE_CASE": re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+"),
@@ -102,24 +93,22 @@ _UNDECIDED: Final = re.compile(r"[a-z][a-z0-9]*")
 
 def words_of(name: str) -> list[str]:
     """`OrderLineItem`, `order_line_item` and `order-line-item` are all order, line, item."""
-    return [word.lower() for word in _WORD.findall(name)]
+    return [word.lower() for word in WORD.findall(name)]
 
 
-def pascal(name: str) -> str:
-    return "".join(word.capitalize() for word in words_of(name))
-
-
-def camel(name: str) -> str:
-    joined = pascal(name)
-    return joined[:1].lower() + joined[1:]
-
-
-def snake(name: str) -> str:
-    return "_".join(words_of(name))
-
-
-def kebab(name: str) -> str:
-    return "-".join(words_of(name))
+def spell(words: Sequence[str], style: str) -> str:
+    """The words of a name in one of its spellings."""
+    capitals = [word.capitalize() for word in words]
+    return {
+        "pascal": "".join(capitals),
+        "camel": "".join((*words[:1], *capitals[1:])),
+        "snake": "_".join(words),
+        "kebab": "-".join(words),
+        "upper": "_".join(words).upper(),
+        "flat": "".join(words),
+        "title": " ".join(capitals),
+        "words": " ".join(words),
+    }[style]
 
 
 def case_style(name: str) -> str | None:

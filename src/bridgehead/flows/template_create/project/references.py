@@ -105,12 +105,13 @@ def _python(module: str, names: str, path: str, texts: Collection[str]) -> str |
     first = names.split(",")[0].split()
     # `from package import module`: the module is meant, where there is one.
     inner = [f"{stem}/{first[0]}" for stem in stems] if first else []
-    found = next((hit for stem in (*inner, *stems) if (hit := _python_file(stem, texts))), None)
+    found = _there((f"{stem}{end}" for stem in (*inner, *stems) for end in (".py", "/__init__.py")), texts)
     return found or (None if dots else _ending(f"/{stem}.py", texts) or _ending(f"/{stem}/__init__.py", texts))
 
 
-def _python_file(stem: str, texts: Collection[str]) -> str | None:
-    return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in texts), None)
+def _there(paths: Iterable[str], texts: Collection[str]) -> str | None:
+    """The first of the paths that is one of the project's."""
+    return next((path for path in paths if path in texts), None)
 
 
 def _script(named: str, path: str, texts: Collection[str]) -> str | None:
@@ -128,22 +129,18 @@ def _script(named: str, path: str, texts: Collection[str]) -> str | None:
         return None
     # TypeScript is imported under the name of the JavaScript it becomes.
     bases += [base.removesuffix(".js") for base in bases if base.endswith(".js")]
-    return next((f"{base}{end}" for base in bases for end in _SCRIPT_ENDINGS if f"{base}{end}" in texts), None)
+    return _there((f"{base}{end}" for base in bases for end in _SCRIPT_ENDINGS), texts)
 
 
 def _rust(mod: str, used: str, path: str, texts: Collection[str]) -> str | None:
     here = PurePosixPath(path)
     if mod:
         folder = here.parent if here.stem in ("main", "lib", "mod") else here.with_suffix("")
-        return next((hit for hit in (f"{folder / mod}.rs", f"{folder / mod}/mod.rs") if hit in texts), None)
+        return _there((f"{folder / mod}.rs", f"{folder / mod}/mod.rs"), texts)
     parts = [part for part in used.split("::") if part]
     root = path.partition("src/")[0] + "src"
-    for size in range(len(parts), 0, -1):
-        stem = "/".join((root, *parts[:size]))
-        hit = next((hit for hit in (f"{stem}.rs", f"{stem}/mod.rs") if hit in texts), None)
-        if hit:
-            return hit
-    return None
+    stems = ("/".join((root, *parts[:size])) for size in range(len(parts), 0, -1))
+    return _there((f"{stem}{end}" for stem in stems for end in (".rs", "/mod.rs")), texts)
 
 
 def _declared(pattern: re.Pattern[str], texts: Mapping[str, str], suffix: str) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ Pure and deterministic: the same paths always give the same samples, so that a r
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -106,11 +107,8 @@ def first_lines(text: str, lines: int = SAMPLE_LINES) -> str:
 
 def directory_tree(paths: Iterable[str], *, depth: int = 3, limit: int = 150) -> str:
     """The directories down to `depth`, each with its number of files, as indented lines."""
-    counts: dict[tuple[str, ...], int] = {}
-    for path in paths:
-        parts = PurePosixPath(path).parts[:-1][:depth]
-        for length in range(len(parts) + 1):
-            counts[parts[:length]] = counts.get(parts[:length], 0) + 1
+    directories = (PurePosixPath(path).parts[:-1][:depth] for path in paths)
+    counts = Counter(parts[:length] for parts in directories for length in range(len(parts) + 1))
     lines = [f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})" for parts, n in sorted(counts.items())]
     shown = lines[:limit]
     return "\n".join([*shown, f"… {len(lines) - limit} more"] if len(lines) > limit else shown)

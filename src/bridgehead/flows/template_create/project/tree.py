@@ -9,9 +9,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from bridgehead.flows.template_create.project.dependencies import BUILD_TOOLS, LOCK_FILES, is_dependency_file
+from bridgehead.flows.template_create.project.heuristics import Material
 from bridgehead.flows.template_create.project.languages import language_of
 from bridgehead.flows.template_create.project.sampling import choose_samples, is_excluded
 from bridgehead.host.command import Command
@@ -28,26 +29,17 @@ MOST_SOURCE_BYTES: Final = 4 * 1024 * 1024
 _GIT_SECONDS: Final = 30.0
 
 
-class Seen(NamedTuple):
-    """What lies below a root, and the texts that were read."""
-
-    paths: list[str]
-    texts: dict[str, str]
-    samples: list[str]
-
-
-def look_at(root: Path, leave_out: Iterable[Path] = ()) -> Seen:
-    """List the project and read what the analysis needs; `leave_out` are directories of our own making."""
-    ours = [_below(root, path) for path in leave_out]
-    sizes = {path: size for path, size in _sizes(root) if not any(path.startswith(f"{own}/") for own in ours if own)}
+def look_at(root: Path, leave_out: Path) -> Material:
+    """List the project and read what the analysis needs; `leave_out` is a directory of our own making."""
+    ours = _below(root, leave_out)
+    sizes = {path: size for path, size in _sizes(root) if not (ours and path.startswith(f"{ours}/"))}
     samples = choose_samples(sizes)
-    wanted = [path for path in sizes if is_dependency_file(path) or path in BUILD_TOOLS]
-    wanted = wanted[:MOST_DEPENDENCY_FILES]
+    wanted = [path for path in sizes if is_dependency_file(path) or path in BUILD_TOOLS][:MOST_DEPENDENCY_FILES]
     texts = {**dict(_texts(root, [*wanted, *samples, *_survey(sizes)])), **dict(_locks(root))}
-    return Seen(sorted(sizes), texts, [path for path in samples if path in texts])
+    return Material(sorted(sizes), texts, [path for path in samples if path in texts], root.name)
 
 
-def read_sources(root: Path, first: Iterable[str], leave_out: Iterable[Path] = ()) -> dict[str, str]:
+def read_sources(root: Path, first: Iterable[str], leave_out: Path) -> dict[str, str]:
     """The texts of `first`, then of every source file, as far as there is room: who names a thing, and who uses it."""
     seen = look_at(root, leave_out)
     sources = [path for path in seen.paths if language_of(path) or is_dependency_file(path)]

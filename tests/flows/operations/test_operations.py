@@ -13,7 +13,7 @@ from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.flows import Context, Flow, RunInputs, asking
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
-from bridgehead.flows.journals import Run
+from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.cancel import CancelRequest, cancel
 from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, find_run, list_runs, status
 from bridgehead.flows.operations.respond import RespondRequest, respond

@@ -22,8 +22,8 @@ from bridgehead.flows.engine.settlement import Rules
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.interfaces import Announcer
-from bridgehead.flows.journals.base import Journal, Record, Run
-from bridgehead.flows.journals.sqlite import MemoryJournal
+from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.journals.sqlite import MemoryJournal, SqliteJournal
 from bridgehead.flows.values.ids import parents_of
 from bridgehead.flows.words import NOTHING, RunStatus
 
@@ -167,7 +167,7 @@ def as_shown(run: Run, root: FlowRoot) -> Run:
     return run
 
 
-def _status_of(journal: Journal, run: Run) -> StatusResult:
+def _status_of(journal: SqliteJournal, run: Run) -> StatusResult:
     return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id)))
 
 

@@ -170,19 +170,24 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
     return found is not None and found.lower() == request_id
 
 
-def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
-    if reply.status is RequestStatus.SUCCESS and not reply.text:
-        raise UserError("a successful answer needs a text", hint="give --response TEXT or --response-file FILE")
-    response = AgentResponse(
+def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
+    """The answer to a request as the response file holds it."""
+    return AgentResponse(
         request_id=request_id,
         status=reply.status.value,
         response=reply.text,
         error_message=reply.message,
         error_type=reply.error_type,
-        created_at=utc_text(files.clock.now()),
+        created_at=at,
         duration_seconds=reply.duration_seconds,
         metadata=ResponseMetadata(reply.model, reply.tokens, reply.confidence),
     ).to_file_dict()
+
+
+def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
+    if reply.status is RequestStatus.SUCCESS and not reply.text:
+        raise UserError("a successful answer needs a text", hint="give --response TEXT or --response-file FILE")
+    response = response_document(request_id, reply, utc_text(files.clock.now()))
     try:
         normalise(response, DocumentKind.RESPONSE, Profile.STRICT)
     except InvalidDocument as error:

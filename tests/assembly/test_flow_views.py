@@ -22,7 +22,7 @@ from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow
 from bridgehead.flows.handlers import Reply
-from bridgehead.flows.operations.cancel import CancelRequest, cancel
+from bridgehead.flows.operations.cancel import cancel
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.conftest import FlowProject
 
@@ -118,7 +118,7 @@ def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
 def test_what_was_cancelled_waits_for_nobody(flow_project: FlowProject, assembly: Assembly, store: Store) -> None:
     flow_id = recorded_run(flow_project).flow_id
     with RecordingAnnouncer(flow_project.root, pytest.fail) as announcer:
-        cancel(CancelRequest(flow_project.root, flow_id), RunInputs(clock=flow_project.clock, announcer=announcer))
+        cancel(flow_project.root, flow_id, RunInputs(clock=flow_project.clock, announcer=announcer))
     view = view_flow(assembly, store, flow_id)
     assert (view.summary.state, view.summary.waits_for, view.requests) == (RunState.CANCELLED, (), ())
     run = store.run(flow_id)

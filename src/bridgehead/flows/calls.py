@@ -63,11 +63,6 @@ class Call(NamedTuple):
     def current(self) -> Attempt:
         return self.attempts[-1]
 
-    def attempt(self, request_id: str) -> Attempt | None:
-        """The attempt with that id; ids are compared without case (flows §3)."""
-        wanted = request_id.lower()
-        return next((found for found in self.attempts if found.request_id.lower() == wanted), None)
-
     def with_current(self, attempt: Attempt) -> Self:
         return self._replace(attempts=(*self.attempts[:-1], attempt))
 

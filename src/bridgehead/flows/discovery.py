@@ -29,13 +29,6 @@ def ask(ctx: Context, agent: str, prompt: str, timeout: int = DEFAULT_TIMEOUT_SE
     return answer
 
 
-class UnknownFlow(NotFound):
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"there is no flow {name!r}", hint=f"built in: {', '.join(BUILT_IN)}; your own is named file.py:function"
-        )
-
-
 def find_flow(source: str, directory: Path) -> tuple[Flow, str]:
     """The flow a user means, and the name under which it is found again from any directory."""
     path, _, attribute = source.rpartition(":")
@@ -55,7 +48,8 @@ def _from_entry_point(name: str) -> Flow:
 
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         return _checked(entry.load(), name)
-    raise UnknownFlow(name)
+    built_in = ", ".join(BUILT_IN)
+    raise NotFound(f"there is no flow {name!r}", hint=f"built in: {built_in}; your own is named file.py:function")
 
 
 def _flow_in_file(file: Path, name: str) -> Flow:

@@ -19,7 +19,7 @@ from bridgehead.flows.calls import AskFailed, Attempt, Call, StepFailed, outstan
 from bridgehead.flows.definition import Flow, typed_settings
 from bridgehead.flows.engine.asks import Blocked, Stopped
 from bridgehead.flows.engine.context import Context
-from bridgehead.flows.engine.engine import run_function
+from bridgehead.flows.engine.engine import plain_result, run_function
 from bridgehead.flows.engine.mailbox import FiledAnswer, Mailbox
 from bridgehead.flows.engine.replay import FAILED, ONE_TRY, Effort, Replay
 from bridgehead.flows.engine.run_pass import RunPass
@@ -29,7 +29,7 @@ from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.files.checkpoint_files import RunFiles
 from bridgehead.flows.interfaces import Announcer
 from bridgehead.flows.journals.base import Record, Run
-from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
+from bridgehead.flows.values.codec import storable
 from bridgehead.flows.values.ids import sha256_hex, uuid_text
 from bridgehead.flows.values.times import parse_time, utc_text
 from bridgehead.flows.words import CANCELLED, EXPIRED, FLEET, AttemptStatus, RunStatus
@@ -272,9 +272,8 @@ def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
         if present.open_blocks:
             raise FlowMistake("the flow caught its own pause; let BaseException pass")
         present.refuse_unvisited()
-        return PassEnd(
-            RunStatus.COMPLETED, result=_plain(returned, flow), settled=_withdrawn(present, "the run has ended")
-        )
+        result = plain_result(flow, returned)
+        return PassEnd(RunStatus.COMPLETED, result=result, settled=_withdrawn(present, "the run has ended"))
     except Blocked as blocked:
         return _waiting(present, blocked)
     except Stopped as stopped:
@@ -287,13 +286,6 @@ def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
         return _asked_again(job, present, error.path, str(error))
     except (Exception, SystemExit) as error:
         return _failed(present, error)
-
-
-def _plain(returned: Any, flow: Flow) -> Any:
-    try:
-        return to_plain(returned)
-    except NotRecordable as error:
-        raise error.named(f"what flow {flow.name} returned") from None
 
 
 def _waiting(present: FleetPass, blocked: Blocked) -> PassEnd:

@@ -12,11 +12,6 @@ RESPONSE_FILE: Final = ".agent-response.json"
 STATE_FILE: Final = ".template-create-state.json"
 CHECKPOINT_FILES: Final = (REQUEST_FILE, RESPONSE_FILE, STATE_FILE)
 
-REQUEST_KEYS: Final = (
-    *("request_id", "version", "phase", "phase_name", "agent_name", "prompt"),
-    *("context", "timeout_seconds", "created_at", "retry_count"),
-)
-"""In the order in which they are written."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 CONTRACT_VERSION: Final = "1.0"

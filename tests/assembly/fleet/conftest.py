@@ -193,7 +193,7 @@ class TestFleet:
 
     def result(self, run_id: str, *, retried: bool = False) -> Any:
         self.until(run_id, "flow.completed", failed=retried)
-        return self.fleet.client.retrieve_workflow(self.fleet.last_pass(run_id)).get_result()["result"]
+        return self.fleet.client.retrieve_workflow(self.fleet._find(run_id)[0].workflow_id).get_result()["result"]
 
     @property
     def effects(self) -> list[str]:

@@ -58,8 +58,7 @@ def settled(
 ) -> Settlement:
     answer = None
     if document is not None:
-        named = call.attempt(document["request_id"])
-        assert named is not None
+        named = next(one for one in call.attempts if one.request_id == document["request_id"])
         answer = MatchedAnswer(named, document)
     return settle(call, answer, judge, rules or Rules(), request_on_file=on_file, now=now, new_id=lambda: NEW)
 

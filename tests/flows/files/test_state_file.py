@@ -21,7 +21,7 @@ from bridgehead.flows.errors import (
     StateInvalid,
     UnsafePath,
 )
-from bridgehead.flows.operations.cancel import CancelRequest, cancel
+from bridgehead.flows.operations.cancel import cancel
 from bridgehead.flows.words import STATE_FILE
 
 PROMPT = "Describe the project. " * 10
@@ -214,7 +214,7 @@ def test_stopping_keeps_the_state_with_the_reason(flow_project: Any, settings: d
 
 def test_cancelling_from_outside_is_noted_in_the_state(flow_project: Any, settings: dict[str, Any]) -> None:
     run = flow_project.run(CREATE, **settings)
-    done = cancel(CancelRequest(flow_project.root, run.flow_id))
+    done = cancel(flow_project.root, run.flow_id)
     kept = json.loads((done.post_mortem / STATE_FILE).read_bytes())
     assert kept["agent_requests"][0]["status"] == "cancelled"
     with pytest.raises(NoCheckpoint):

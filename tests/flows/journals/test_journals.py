@@ -12,7 +12,7 @@ import pytest
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.errors import JournalUnusable
-from bridgehead.flows.journals import Journal, Record, Run
+from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import INLINE_LIMIT, MIGRATIONS, MemoryJournal, SqliteJournal
 from bridgehead.flows.words import AttemptStatus, RunStatus
 
@@ -20,8 +20,8 @@ AT = "2026-11-15T10:15:02Z"
 
 
 @pytest.fixture(params=["sqlite", "memory"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
-    makers: dict[str, Callable[[], Journal]] = {
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteJournal]:
+    makers: dict[str, Callable[[], SqliteJournal]] = {
         "sqlite": lambda: SqliteJournal(tmp_path / "journal.db"),
         "memory": MemoryJournal,
     }
@@ -43,13 +43,13 @@ def attempt(request_id: str, path: str = "ask#0", **changes: Any) -> Attempt:
     return Attempt(path, document, AttemptStatus.PENDING)._replace(**changes)
 
 
-def test_a_run_comes_back_as_it_was_begun(journal: Journal) -> None:
+def test_a_run_comes_back_as_it_was_begun(journal: SqliteJournal) -> None:
     journal.begin(run())
     assert journal.run("flow-1") == run()
     assert journal.run("flow-2") is None
 
 
-def test_runs_are_listed_newest_first_and_one_of_them_may_be_unfinished(journal: Journal) -> None:
+def test_runs_are_listed_newest_first_and_one_of_them_may_be_unfinished(journal: SqliteJournal) -> None:
     journal.begin(run("flow-1"))
     journal.end("flow-1", RunStatus.COMPLETED, at=AT, result='"done"')
     assert journal.unfinished() is None
@@ -61,7 +61,7 @@ def test_runs_are_listed_newest_first_and_one_of_them_may_be_unfinished(journal:
     assert ended is not None and (ended.status, ended.result) == (RunStatus.COMPLETED, '"done"')
 
 
-def test_records_come_back_in_the_order_they_were_made(journal: Journal) -> None:
+def test_records_come_back_in_the_order_they_were_made(journal: SqliteJournal) -> None:
     journal.begin(run("flow-1"))
     journal.begin(run("flow-2"))
     for path in ("z#0", "a#0", "m#0/b#1"):
@@ -71,7 +71,7 @@ def test_records_come_back_in_the_order_they_were_made(journal: Journal) -> None
 
 
 @pytest.mark.parametrize("size", [INLINE_LIMIT - 2, INLINE_LIMIT - 1, 10_000_000])
-def test_a_value_of_any_size_comes_back(journal: Journal, size: int) -> None:
+def test_a_value_of_any_size_comes_back(journal: SqliteJournal, size: int) -> None:
     journal.begin(run())
     text = '"' + "x" * size + '"'
     journal.append("flow-1", record("a#0", text))
@@ -79,7 +79,7 @@ def test_a_value_of_any_size_comes_back(journal: Journal, size: int) -> None:
     assert [kept.result for kept in journal.lookup("flow-1").values()] == [text, text]
 
 
-def test_a_call_and_its_requests_are_completed_together(journal: Journal) -> None:
+def test_a_call_and_its_requests_are_completed_together(journal: SqliteJournal) -> None:
     journal.begin(run())
     waiting = attempt("AAAA", document={**attempt("AAAA").document, "prompt": "p" * 20_000})
     journal.hold("flow-1", [waiting], at=AT)
@@ -93,7 +93,7 @@ def test_a_call_and_its_requests_are_completed_together(journal: Journal) -> Non
     assert journal.lookup("flow-1") == {"ask#0": record("ask#0")}
 
 
-def test_a_request_is_found_without_regard_to_case(journal: Journal) -> None:
+def test_a_request_is_found_without_regard_to_case(journal: SqliteJournal) -> None:
     journal.begin(run())
     journal.hold("flow-1", [attempt("Ab-1"), attempt("ab-2", "other#0")], at=AT)
     owner = journal.owner("aB-1")
@@ -101,7 +101,7 @@ def test_a_request_is_found_without_regard_to_case(journal: Journal) -> None:
     assert journal.owner("ab-3") is None
 
 
-def test_changed_requests_keep_their_place(journal: Journal) -> None:
+def test_changed_requests_keep_their_place(journal: SqliteJournal) -> None:
     journal.begin(run())
     journal.hold("flow-1", [attempt("a"), attempt("b")], at=AT)
     journal.hold("flow-1", [attempt("a", status=AttemptStatus.SUPERSEDED, error_type="TIMEOUT")], at=AT)
@@ -111,7 +111,7 @@ def test_changed_requests_keep_their_place(journal: Journal) -> None:
     ]
 
 
-def test_forgetting_drops_everything_from_a_step_on(journal: Journal) -> None:
+def test_forgetting_drops_everything_from_a_step_on(journal: SqliteJournal) -> None:
     journal.begin(run())
     for path in ("a#0", "ask#0", "b#0", "c#0"):
         journal.append("flow-1", record(path))
@@ -121,7 +121,7 @@ def test_forgetting_drops_everything_from_a_step_on(journal: Journal) -> None:
     assert [a.request_id for a in journal.attempts("flow-1")] == ["kept"]
 
 
-def test_forgetting_leaves_other_runs_alone(journal: Journal) -> None:
+def test_forgetting_leaves_other_runs_alone(journal: SqliteJournal) -> None:
     for flow_id in ("flow-1", "flow-2"):
         journal.begin(run(flow_id))
         for path in ("a", "b"):
@@ -141,7 +141,7 @@ def test_the_moment_an_answer_was_taken_is_kept(tmp_path: Path) -> None:
         assert journal._db.execute("SELECT consumed_at FROM request").fetchall() == [(AT,)]
 
 
-def test_a_run_is_taken_up_as_the_version_that_resumes_it(journal: Journal) -> None:
+def test_a_run_is_taken_up_as_the_version_that_resumes_it(journal: SqliteJournal) -> None:
     journal.begin(run(status=RunStatus.WAITING))
     journal.claim("flow-1", version="2", at=AT)
     claimed = journal.run("flow-1")
@@ -200,7 +200,7 @@ def test_a_failed_transaction_leaves_nothing_behind(tmp_path: Path) -> None:
         assert list(journal.lookup("flow-1")) == ["a#0"]
 
 
-def test_a_run_that_is_reopened_waits_without_what_is_to_be_done_again(journal: Journal) -> None:
+def test_a_run_that_is_reopened_waits_without_what_is_to_be_done_again(journal: SqliteJournal) -> None:
     journal.begin(run())
     for path in ("a#0", "ask#0", "later#0"):
         journal.append("flow-1", record(path))

@@ -11,7 +11,7 @@ import pytest
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, asking, run_flow
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.cancel import PruneRequest, prune
-from bridgehead.flows.operations.inspect import CheckedRun, CheckRequest, check
+from bridgehead.flows.operations.inspect import CheckedRun, check
 from flows.support.flow_processes import shell_in
 
 Count = Callable[[str], int]
@@ -30,7 +30,7 @@ FLOW = Flow("release", "1", release)
 
 
 def checked(flow_project: Any, function: Callable[..., Any], version: str = "1", **details: Any) -> CheckedRun:
-    [one] = check(CheckRequest(Flow("release", version, function, **details), (flow_project.root,)))
+    [one] = check(Flow("release", version, function, **details), (flow_project.root,))
     return one
 
 
@@ -110,7 +110,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(flow_project: Any) -> None:
 
 
 def test_other_flows_and_roots_without_any_are_none_of_its_business(paused: Any, tmp_path: Path) -> None:
-    assert check(CheckRequest(Flow("other", "1", release), (paused.root, tmp_path))) == ()
+    assert check(Flow("other", "1", release), (paused.root, tmp_path)) == ()
 
 
 PROGRAM = """

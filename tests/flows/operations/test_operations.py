@@ -13,9 +13,9 @@ from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.flows import Context, Flow, RunInputs, asking
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
-from bridgehead.flows.journals import Run
-from bridgehead.flows.operations.cancel import CancelRequest, cancel
-from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, find_run, list_runs, status
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.operations.cancel import cancel
+from bridgehead.flows.operations.inspect import ListRequest, find_run, list_runs, status
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus, RunStatus
 
@@ -172,20 +172,20 @@ def test_nobody_asked(flow_project: Any) -> None:
 
 def test_a_run_shows_its_steps_and_what_it_waits_for(flow_project: Any) -> None:
     flow_project.run(TWO)
-    found = status(StatusRequest(flow_project.root))
+    found = status(flow_project.root)
     assert [call.path for call in found.outstanding] == ["gather#0/branch#0/left#0", "gather#0/branch#1/right#0"]
     assert found.run.status is RunStatus.WAITING
-    assert status(StatusRequest(flow_project.root, found.run.id[-4:])).run == found.run
+    assert status(flow_project.root, found.run.id[-4:]).run == found.run
     with pytest.raises(NotFound):
-        status(StatusRequest(flow_project.root, "nope"))
+        status(flow_project.root, "nope")
 
 
 def test_looking_creates_nothing(flow_project: Any) -> None:
     assert list_runs(ListRequest(flow_project.root)).runs == ()
     with pytest.raises(NotFound, match="no flow has run"):
-        status(StatusRequest(flow_project.root))
+        status(flow_project.root)
     with pytest.raises(NoCheckpoint):
-        cancel(CancelRequest(flow_project.root, "x"))
+        cancel(flow_project.root, "x")
     assert list(flow_project.root.iterdir()) == []
 
 
@@ -199,12 +199,12 @@ def test_an_ambiguous_ending_names_the_candidates() -> None:
 def test_cancelling_withdraws_the_requests_and_keeps_the_files(flow_project: Any) -> None:
     run = flow_project.run(TWO)
     inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
-    done = cancel(CancelRequest(flow_project.root, run.flow_id), inputs)
+    done = cancel(flow_project.root, run.flow_id, inputs)
     assert flow_project.files() == set()
     assert (done.post_mortem / ".agent-request.json").exists()
     assert [status for _, status in flow_project.announcer.settled_ids] == ["cancelled", "cancelled"]
     with pytest.raises(UserError, match="has ended already"):
-        cancel(CancelRequest(flow_project.root, run.flow_id))
+        cancel(flow_project.root, run.flow_id)
     with pytest.raises(AlreadyAnswered):
         answer(flow_project, request_id=flow_project.announcer.asked_ids[0])
     assert flow_project.run(ONE).exit_code == 42

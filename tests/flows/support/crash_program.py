@@ -21,8 +21,8 @@ from bridgehead.flows import Context, Flow, RunRequest, RunResult, run_flow
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.handlers import Reply
-from bridgehead.flows.operations.cancel import CancelRequest, cancel
-from bridgehead.flows.operations.inspect import StatusRequest, status
+from bridgehead.flows.operations.cancel import cancel
+from bridgehead.flows.operations.inspect import status
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus
 
@@ -160,7 +160,7 @@ def prepare_failure(place: CrashRoot) -> None:
 
 
 def cancel_it(place: CrashRoot) -> None:
-    cancel(CancelRequest(place.root, status(StatusRequest(place.root)).run.id))
+    cancel(place.root, status(place.root).run.id)
 
 
 @dataclass(frozen=True)

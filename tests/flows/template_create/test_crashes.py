@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.flows.operations.cancel import CancelRequest, cancel
+from bridgehead.flows.operations.cancel import cancel
 from bridgehead.flows.template_create.staging import Staging
 from flows.support.flow_processes import shell_in
 from flows.support.template_crash_program import PHASES, TemplateProject
@@ -45,7 +45,7 @@ def paused_in_phase_7(tmp_path: Path) -> TemplateProject:
 
 def test_a_cancelled_run_leaves_no_half_made_package(paused_in_phase_7: TemplateProject) -> None:
     project = paused_in_phase_7
-    cancel(CancelRequest(project.root, project.run(resume=True).flow_id))
+    cancel(project.root, project.run(resume=True).flow_id)
     assert (project.leftovers(), sorted(project.package())) == ([], ["old.txt"])
 
 

@@ -207,9 +207,6 @@ class Fleet:
         except NotFound:
             return False
 
-    def last_pass(self, run_id: str) -> str:
-        return self._find(run_id)[0].workflow_id
-
     def _newest(self, limit: int, **where: Any) -> dict[str, WorkflowStatus]:
         """The last pass of each run."""
         found: dict[str, WorkflowStatus] = {}

@@ -36,7 +36,6 @@ WATCH_SECONDS: Final = 1.0
 SHARED: Final = "the record is shared, and what others write there starts no programs here"
 SERVER_PATIENCE_SECONDS: Final = 3.0
 """A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
-_ERROR_TYPES: Final = {ErrorClass.TIMEOUT: ErrorType.TIMEOUT}
 
 
 def is_shared(record_url: str) -> bool:
@@ -150,7 +149,7 @@ class RuntimeHandler(Handler):
             timed_out = outcome.error_class is ErrorClass.TIMEOUT
             return Reply(
                 RequestStatus.TIMEOUT if timed_out else RequestStatus.ERROR,
-                error_type=_ERROR_TYPES.get(outcome.error_class, ErrorType.INVOCATION_FAILED).value,
+                error_type=(ErrorType.TIMEOUT if timed_out else ErrorType.INVOCATION_FAILED).value,
                 message=outcome.message,
                 duration_seconds=took,
             )

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.flows.recording import key_of
 from bridgehead.contract.record_words import Part, RunState
 from bridgehead.control_plane import records
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, NotFound
 from bridgehead.flows.calls import Call
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.operations.inspect import ListRequest, StatusRequest, StatusResult, Step, list_runs, status
+from bridgehead.flows.operations.inspect import ListRequest, StatusResult, Step, list_runs, status
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import ANSWER_SCHEMA, FLEET, AttemptStatus, RunStatus
 
@@ -85,7 +86,7 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
         recorded = store.find_run(reference)
     except NotFound:
         # A flow of this project that nobody told the record about.
-        return _view(store, status(StatusRequest(Path(assembly.project), reference)))
+        return _view(store, status(Path(assembly.project), reference))
     if recorded.part is not Part.FLOWS:
         raise NotFound(f"{recorded.id} is not a flow")
     try:
@@ -94,7 +95,7 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
 
             with open_fleet(assembly.record_url) as fleet:
                 return _view(store, fleet.status(recorded.id))
-        return _view(store, status(StatusRequest(Path(recorded.project), recorded.id)))
+        return _view(store, status(Path(recorded.project), recorded.id))
     except BridgeheadError:
         return FlowView(_recorded(recorded), recorded.data.get("input", {}), journal_missing=True)
 
@@ -198,8 +199,7 @@ def _open_request(store: Store, root: str, call: Call) -> OpenFlowRequest:
 
 
 def _item_id(store: Store, root: str, request_id: str) -> str | None:
-    key = records.QuestionKey(part=Part.FLOWS, key=request_id, project=root)
     try:
-        return store.pending_item(key).id
+        return store.pending_item(key_of(request_id, root)).id
     except NotFound:
         return None

@@ -45,7 +45,8 @@ from bridgehead.flows.fleet import Job, PassEnd, run_pass
 from bridgehead.flows.handlers import Handler, Reply
 from bridgehead.flows.interfaces import FlowEvent, OpenRequest
 from bridgehead.flows.operations.drive import backoff_before
-from bridgehead.flows.operations.pending_items import question_of, response_document
+from bridgehead.flows.operations.pending_items import question_of, response_to
+from bridgehead.flows.operations.respond import response_document
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, FLEET, AttemptStatus, RequestStatus, RunStatus
@@ -270,7 +271,8 @@ class Worker:
                 except NotFound:
                     continue
                 if item.state is PendingState.ANSWERED and item.answer is not None:
-                    found[request_id] = response_document(item.question, item.answer)
+                    reply = response_to(item.question, item.answer).reply
+                    found[request_id] = response_document(request_id, reply, item.answer.at)
             return found
 
         return self._lasting(look)

@@ -69,7 +69,7 @@ def submit(
     settings = {**defaults_of(flow), **read_options(flow, words)}
     refuse_incomplete(flow, settings)
     at = None if moment is None else _moment(moment)
-    with open_fleet(_database(app, database)) as fleet:
+    with open_fleet(database or app.assembly().record_url) as fleet:
         run = fleet.submit(
             flow.name, settings, queue=queue, key=key or flow.key_for(settings), priority=priority, at=at
         )
@@ -127,7 +127,7 @@ def worker(
     from bridgehead.assembly.flows.worker import Limit, Worker, flows_of
     from bridgehead.flows.handlers import make_handler
 
-    address = FleetAddress(_database(app, database))
+    address = FleetAddress(database or app.assembly().record_url)
     place = (app.cwd / folder if folder else app.cwd).resolve()
     flows, version = flows_of(place)
     if handler == "pending":
@@ -159,10 +159,9 @@ def worker(
 @contextmanager
 def here(app: App, root: Path | None, database: str | None) -> Iterator[Fleet | None]:
     """The fleet a command shows besides this directory: the one named, or that of the settings where it has begun."""
-    from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.fleet import has_begun, open_fleet
 
-    url = database or Assembly(app.cwd, app.environ).record_url
+    url = database or app.assembly(warns=False).record_url
     try:
         shown = root is None and (database is not None or has_begun(url))
     except StoreError as error:
@@ -186,10 +185,10 @@ def owner_of(app: App, flow_id: str | None, root: Path | None, database: str | N
 
 
 def _is_here(app: App, flow_id: str | None) -> bool:
-    from bridgehead.flows.operations.inspect import StatusRequest, status
+    from bridgehead.flows.operations.inspect import status
 
     try:
-        return bool(status(StatusRequest(app.cwd, flow_id)))
+        return bool(status(app.cwd, flow_id))
     except NotFound:
         return False
 
@@ -198,12 +197,6 @@ def show(app: App, run: Run) -> int:
     result = {"result": run.result} if run.status.value == "completed" else {}
     app.emit({**run_document(run), **result}, lambda: f"{run.id}  {run.name}  {run.status.value}\n")
     return ExitCode.DONE
-
-
-def _database(app: App, given: str | None) -> str:
-    from bridgehead.assembly.application import Assembly
-
-    return given or Assembly(app.cwd, app.environ, warn=app.warn).record_url
 
 
 def _moment(text: str) -> datetime:

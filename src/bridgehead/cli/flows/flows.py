@@ -28,10 +28,10 @@ from bridgehead.cli.output import App, read_text
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.handlers import Reply, make_handler
-from bridgehead.flows.operations.cancel import CancelRequest, PruneRequest
+from bridgehead.flows.operations.cancel import PruneRequest
 from bridgehead.flows.operations.cancel import cancel as cancel_run
 from bridgehead.flows.operations.cancel import prune as prune_runs
-from bridgehead.flows.operations.inspect import CheckRequest, ListRequest, StatusRequest, list_runs
+from bridgehead.flows.operations.inspect import ListRequest, list_runs
 from bridgehead.flows.operations.inspect import check as check_runs
 from bridgehead.flows.operations.inspect import status as status_of
 from bridgehead.flows.operations.respond import RespondRequest
@@ -208,7 +208,7 @@ def status(
 ) -> None:
     """Show a flow's state and what it is waiting for; ID defaults to the newest of this directory."""
     with fleet.owner_of(app, flow_id, root, database) as owner:
-        found = owner.status(flow_id) if owner else status_of(StatusRequest(root or app.cwd, flow_id))
+        found = owner.status(flow_id) if owner else status_of(root or app.cwd, flow_id)
     steps = StepPage.of(found.steps, page, everything=everything)
     app.emit(status_document(found, steps), lambda: status_text(found, steps, SystemClock().now(), app.width))
 
@@ -229,7 +229,7 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
     if not places:
         with app.assembly().store(read_only=True) as store:
             places = tuple({app.cwd: None, **paused_projects(store, meant.name)})
-    checked = check_runs(CheckRequest(meant, places))
+    checked = check_runs(meant, places)
     document = [{**run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
     app.emit({"flow": meant.name, "version": meant.version, "runs": document}, lambda: check_text(meant.name, checked))
     return ExitCode.DONE if all(one.goes_on for one in checked) else ExitCode.USER
@@ -288,7 +288,7 @@ def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> N
             fleet.show(app, owner.cancel(flow_id))
             return
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
-        done = cancel_run(CancelRequest(root or app.cwd, flow_id), inputs)
+        done = cancel_run(root or app.cwd, flow_id, inputs)
     document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
     app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
 
@@ -319,10 +319,12 @@ def drive(
 
     The handler is --handler, else the setting flows.handler, else `pending`, which waits for `bridgehead answer`.
     """
+    from bridgehead.assembly.flows.handlers import handler_makers
     from bridgehead.flows.operations.drive import DriveRequest
     from bridgehead.flows.operations.drive import drive as drive_command
 
-    answers = make_handler(handler or _configured_handler(app) or "pending", handler_makers(app))
+    name = handler or app.assembly().settings.text("flows.handler") or "pending"
+    answers = make_handler(name, handler_makers(app.assembly(warns=False), app.say))
     request = DriveRequest(command, root or app.cwd, max_iterations, concurrency)
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         done = drive_command(request, answers, inputs, on_stderr=_pass_on)
@@ -365,18 +367,6 @@ def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> No
 def _show_bytes(content: bytes) -> None:
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
-
-
-def handler_makers(app: App) -> dict[str, Any]:
-    """Handlers besides the command and the person, by scheme."""
-    from bridgehead.assembly.flows.handlers import handler_makers as makers
-
-    return makers(app.assembly(warns=False), app.say)
-
-
-def _configured_handler(app: App) -> str | None:
-
-    return app.assembly().settings.text("flows.handler")
 
 
 def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLine:

@@ -6,7 +6,7 @@ Calls of one branch keep their order, so a flow written this way is replayed lik
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from bridgehead.flows.calls import Outcome
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, OpenCall
-from bridgehead.flows.engine.context import Context, step_value
+from bridgehead.flows.engine.context import Context, as_branch, step_value
 from bridgehead.flows.engine.replay import BRANCH, Effort, Replay, encoded
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.journals.base import Record
@@ -66,15 +66,11 @@ class AsyncContext:
 
     async def gather(self, *branches: Ask | Callable[[AsyncContext], Any]) -> list[Any]:
         """Run the branches side by side until each has ended or blocked, then pause once for all that wait."""
-        return await self._branches("gather", [_as_branch(branch) for branch in branches])
+        return await self._branches("gather", [as_branch(branch) for branch in branches])
 
     async def map(self, name: str, function: Callable[[AsyncContext, Any], Any], items: Iterable[Any]) -> list[Any]:
         """`function(ctx, item)` for each item as a branch of its own."""
-        made: list[Callable[[AsyncContext], Any]] = [
-            lambda ctx, item=item: function(ctx, item)  # type: ignore[misc]
-            for item in items
-        ]
-        return await self._branches(name, made)
+        return await self._branches(name, [lambda ctx, item=item: function(ctx, item) for item in items])  # type: ignore[misc]
 
     def scope(self, name: str) -> AsyncContext:
         return AsyncContext(self._context.scope(name))
@@ -162,7 +158,3 @@ async def _awaited(value: Any) -> Any:
 
 async def _awaited_call(branch: Callable[[Any], Any], scope: AsyncContext | None) -> Any:
     return await _awaited(branch(scope))
-
-
-def _as_branch(branch: Ask | Callable[[AsyncContext], Any]) -> Callable[[AsyncContext], Awaitable[Any]]:
-    return (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch

@@ -112,7 +112,7 @@ class Context:
 
     def gather(self, *branches: Ask | Callable[[Context], Any]) -> list[Any]:
         """Run every branch until it blocks, then pause once for all of them; the results in the order given."""
-        return self._branches("gather", [_as_branch(branch) for branch in branches])
+        return self._branches("gather", [as_branch(branch) for branch in branches])
 
     def map(self, name: str, function: Callable[[Context, Item], T], items: Iterable[Item]) -> list[T]:
         """`function(ctx, item)` for each item as a branch of its own."""
@@ -226,7 +226,7 @@ def asking(name: str, **described: Any) -> Ask:
     return Ask(name, **described)
 
 
-def _as_branch(branch: Ask | Callable[[Context], Any]) -> Callable[[Context], Any]:
+def as_branch(branch: Ask | Callable[[Any], Any]) -> Callable[[Any], Any]:
     return (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch
 
 

@@ -81,7 +81,8 @@ class _Passes:
             run_pass = self._run_pass()
             try:
                 settings = typed_settings(opened.flow, opened.settings)
-                returned = _plain_text(run_function(opened.flow, self._context_kind(run_pass), settings), opened)
+                returned = run_function(opened.flow, self._context_kind(run_pass), settings)
+                returned = json.dumps(plain_result(opened.flow, returned), separators=(",", ":"), allow_nan=False)
             except Blocked as blocked:
                 waiting = endings.pause(opened, run_pass, blocked)
             except Stopped as stopped:
@@ -261,12 +262,12 @@ def run_function(flow: Flow, context: Context, settings: Mapping[str, Any]) -> A
     return run_async(flow, context, settings)
 
 
-def _plain_text(returned: Any, opened: OpenRun) -> str:
-    """What a flow returned, as the JSON that people and programs get."""
+def plain_result(flow: Flow, returned: Any) -> Any:
+    """What a flow returned, as people and programs get it."""
     try:
-        return json.dumps(to_plain(returned), separators=(",", ":"), allow_nan=False)
+        return to_plain(returned)
     except NotRecordable as error:
-        raise error.named(f"what flow {opened.flow.name} returned") from None
+        raise error.named(f"what flow {flow.name} returned") from None
 
 
 def _already_complete(run: Run) -> RunResult:

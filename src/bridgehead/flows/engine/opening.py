@@ -15,7 +15,8 @@ from bridgehead.flows.errors import FlowMistake, HasFailed, IncompatibleFlow, No
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.root import refuse_other_project, refuse_unsafe_output, same_place
 from bridgehead.flows.interfaces import FlowEvent
-from bridgehead.flows.journals.base import Journal, Run
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile, RunStatus
 
@@ -36,7 +37,7 @@ class OpenRun:
         request: RunRequest,
         inputs: RunInputs,
         files: CheckpointFiles,
-        journal: Journal,
+        journal: SqliteJournal,
         run: Run,
         opening: Opening,
     ) -> None:
@@ -111,7 +112,7 @@ class Opening:
         return self.resumed is None and self.restored_input is None and self.completed is None
 
 
-def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: Journal) -> Opening:
+def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: SqliteJournal) -> Opening:
     """How `request` opens for `flow`."""
     root = files.root.path
     paused = journal.unfinished()
@@ -133,7 +134,7 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: J
     return _open_by_journal(flow, request, journal, root, paused)
 
 
-def _under_key(flow: Flow, request: RunRequest, journal: Journal, root: Path) -> Opening | None:
+def _under_key(flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path) -> Opening | None:
     """How a run opens that was started under the key before; None when it is to be begun, or goes on as paused."""
     if request.fresh:
         return None
@@ -153,7 +154,9 @@ def _under_key(flow: Flow, request: RunRequest, journal: Journal, root: Path) ->
     return Opening(completed=known)
 
 
-def _open_by_journal(flow: Flow, request: RunRequest, journal: Journal, root: Path, paused: Run | None) -> Opening:
+def _open_by_journal(
+    flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path, paused: Run | None
+) -> Opening:
     if request.fresh:
         return Opening(discarded=paused, clear_files=True)
     if paused is None:
@@ -163,7 +166,7 @@ def _open_by_journal(flow: Flow, request: RunRequest, journal: Journal, root: Pa
     return Opening(resumed=paused)
 
 
-def _nothing_paused(flow: Flow, request: RunRequest, journal: Journal, root: Path) -> Opening:
+def _nothing_paused(flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path) -> Opening:
     """R1: without a paused run `--resume` finds that the flow's last one was completed, or nothing."""
     if not request.resume:
         return Opening()
@@ -208,7 +211,7 @@ def _named(run: Run) -> str:
 
 
 def _open_by_state_file(
-    flow: Flow, request: RunRequest, files: CheckpointFiles, journal: Journal, paused: Run | None
+    flow: Flow, request: RunRequest, files: CheckpointFiles, journal: SqliteJournal, paused: Run | None
 ) -> Opening:
     """How `request` opens for a flow whose state file, where there is one, says how far it has come."""
     from bridgehead.flows.files.state_file import read_checkpoint
@@ -247,7 +250,7 @@ def _open_by_state_file(
     )
 
 
-def _ended_run(checkpoint: Checkpoint, journal: Journal) -> Run | None:
+def _ended_run(checkpoint: Checkpoint, journal: SqliteJournal) -> Run | None:
     run = journal.run(_noted_id(checkpoint) or "")
     return run if run is not None and run.status.ended else None
 
@@ -260,7 +263,7 @@ def _put_away(files: CheckpointFiles, ended: Run) -> None:
         files.move_to_post_mortem(ended.id)
 
 
-def _is_known(checkpoint: Checkpoint, run: Run, journal: Journal) -> bool:
+def _is_known(checkpoint: Checkpoint, run: Run, journal: SqliteJournal) -> bool:
     """Whether the journal has what the state says. It comes first, unless a restored run was refused or died early."""
     if checkpoint.pending is not None:
         pending = checkpoint.pending.current.request_id.lower()
@@ -293,7 +296,7 @@ def _refuse_unsafe_paths(root: Path, request: RunRequest, checkpoint: Checkpoint
         refuse_other_project(checkpoint.document[_PROJECT], root)
 
 
-def _restored_id(checkpoint: Checkpoint, journal: Journal) -> str | None:
+def _restored_id(checkpoint: Checkpoint, journal: SqliteJournal) -> str | None:
     """The id a restored run had, if it is one of ours and free."""
     noted = _noted_id(checkpoint)
     return noted if noted is not None and journal.run(noted) is None else None

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.calls import Attempt, StepFailed
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
-from bridgehead.flows.journals.base import Journal, Record
+from bridgehead.flows.journals.base import Record
+from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.values.codec import NotRecordable, canonical, encode
 from bridgehead.flows.values.ids import parents_of, sha256_hex
 from bridgehead.flows.values.times import utc_text
@@ -95,7 +96,7 @@ class Replay:
     in_order = False
     """Whether branches take turns, so that what they record has one order."""
 
-    def __init__(self, journal: Journal, flow_id: str, clock: Clock) -> None:
+    def __init__(self, journal: SqliteJournal, flow_id: str, clock: Clock) -> None:
         self._journal = journal
         self._begin(flow_id, clock, journal.lookup(flow_id))
 

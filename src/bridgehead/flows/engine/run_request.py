@@ -10,7 +10,6 @@ from bridgehead.flows.calls import Remark
 from bridgehead.flows.files.checkpoint_files import SIZE_LIMITS
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.interfaces import AgentInvoker, Announcer
-from bridgehead.flows.journals.base import Journal
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.values.ids import new_request_id
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, NOTHING, RunStatus
@@ -128,7 +127,7 @@ class RunResult:
         return ExitCode.WAITING if self.status is RunStatus.WAITING else ExitCode.DONE
 
 
-def open_sqlite(root: FlowRoot) -> Journal:
+def open_sqlite(root: FlowRoot) -> SqliteJournal:
     """The journal of a root, as every command uses it."""
     return SqliteJournal(root.journal)
 
@@ -150,7 +149,7 @@ class RunInputs:
         clock: Clock | None = None,
         announcer: Announcer | None = None,
         invoker: AgentInvoker | None = None,
-        open_journal: Callable[[FlowRoot], Journal] = open_sqlite,
+        open_journal: Callable[[FlowRoot], SqliteJournal] = open_sqlite,
         new_id: Callable[[], str] = new_request_id,
         on_wait: Callable[[Pause], None] = _say_nothing,
         output_directories: Callable[[Path], tuple[Path, ...]] = _project_only,

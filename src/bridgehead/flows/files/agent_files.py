@@ -11,7 +11,7 @@ from bridgehead.flows.values.ids import new_request_id
 from bridgehead.flows.values.times import now_text
 from bridgehead.flows.words import CONTRACT_VERSION, DEFAULT_TIMEOUT_SECONDS, DocumentKind, Profile, RequestStatus
 
-_REQUEST_KEYS: Final = (
+REQUEST_KEYS: Final = (
     "request_id version phase phase_name agent_name prompt context timeout_seconds created_at retry_count".split()
 )
 
@@ -33,7 +33,7 @@ class AgentRequest:
 
     def to_dict(self) -> dict[str, Any]:
         """All ten keys, in the order of the file."""
-        return {key: getattr(self, key) for key in _REQUEST_KEYS}
+        return {key: getattr(self, key) for key in REQUEST_KEYS}
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: `to_dict` without None."""
@@ -43,7 +43,7 @@ class AgentRequest:
     def from_dict(cls, data: dict[str, Any]) -> AgentRequest:
         """Read without validating; a missing required key other than `version` is a KeyError."""
         optional = ("version", "context", "timeout_seconds", "retry_count")
-        return cls(**{key: data[key] for key in _REQUEST_KEYS if key in data or key not in optional})
+        return cls(**{key: data[key] for key in REQUEST_KEYS if key in data or key not in optional})
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:

@@ -18,10 +18,10 @@ from bridgehead.errors import FileError
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.files.json_bytes import Unreadable, file_bytes, read_object
-from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.files.root import FlowRoot, is_alive
 from bridgehead.flows.words import CHECKPOINT_FILES, REQUEST_FILE, RESPONSE_FILE, STATE_FILE
 from bridgehead.host.clock import Clock, SystemClock
-from bridgehead.host.directories import make_private_dir
+from bridgehead.host.directories import make_private_dir, opened_directory
 from bridgehead.host.file_errors import FileMissing, translated
 from bridgehead.host.files import opened_regular, write_atomic
 
@@ -173,7 +173,7 @@ class CheckpointFiles:
         """Remove half-written files of processes that are gone (flows §10)."""
         for path in self.root.path.glob(".*.tmp"):
             match = re.fullmatch(_LEFTOVER, path.name)
-            if match and not _is_alive(int(match[1])):
+            if match and not is_alive(int(match[1])):
                 with suppress(OSError):
                     path.unlink()
 
@@ -210,22 +210,8 @@ def _remove_folder(folder: Path) -> None:
 
 
 def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # some file systems cannot sync a directory
-            os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
+    with opened_directory(directory) as handle, suppress(OSError):  # some file systems cannot sync a directory
+        os.fsync(handle)
 
 
 NOT_RESTORED: Final = object()

@@ -21,12 +21,10 @@ Schema = Mapping[str, Any]
 
 SUPPORTED_MAJOR: Final = "1"
 
-AGENT_NAME_PATTERN: Final = "^[a-z0-9][a-z0-9-]{0,63}$"
-PHASE_NAME_PATTERN: Final = "^[a-z0-9_]{1,64}$"
 _OPEN_REQUEST: Final[Mapping[str, Mapping[str, Any]]] = {
     "phase": {"type": "integer", "minimum": 1},
-    "phase_name": {"type": "string", "pattern": PHASE_NAME_PATTERN},
-    "agent_name": {"type": "string", "pattern": AGENT_NAME_PATTERN},
+    "phase_name": {"type": "string", "pattern": "^[a-z0-9_]{1,64}$"},
+    "agent_name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,63}$"},
     "prompt": {"type": "string", "minLength": 1},
     "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": 86400},
 }

@@ -96,13 +96,7 @@ class FlowRoot:
             return False
         if signed[2] != os.uname().nodename:
             return True  # another machine's process cannot be looked at from here
-        try:
-            os.kill(int(signed[1]), 0)
-        except (ProcessLookupError, OverflowError):
-            return False
-        except PermissionError:
-            return True
-        return True
+        return is_alive(int(signed[1]))
 
     @contextmanager
     def locked(self, name: str = RUN_LOCK) -> Iterator[None]:
@@ -116,6 +110,17 @@ class FlowRoot:
             yield
         finally:
             lock.release()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number, ours or another user's."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def refuse_tracked(root: Path) -> None:

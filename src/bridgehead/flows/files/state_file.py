@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
 from bridgehead.flows.files import documents
+from bridgehead.flows.files.agent_files import REQUEST_KEYS
 from bridgehead.flows.files.checkpoint_files import NOT_RESTORED, CheckpointFiles, RunFiles
 from bridgehead.flows.files.documents import InvalidDocument, Problem, is_integer, is_supported, is_uuid, normalise
 from bridgehead.flows.files.json_bytes import Unreadable, read_object
@@ -22,7 +23,6 @@ from bridgehead.flows.words import (
     DEFAULT_TIMEOUT_SECONDS,
     LOW_CONFIDENCE,
     NOTHING,
-    REQUEST_KEYS,
     AttemptStatus,
     DocumentKind,
     ErrorType,
@@ -34,6 +34,13 @@ FLOW = "_flow"
 RECORDED = "_recorded"
 PHASE_COMPLETE = "phase_complete"
 SETTINGS = ("output_path", "project_path", "template_name")
+_NEEDED_KEYS = ("phase", "phase_name", "checkpoint_name", "created_at", "output_path")
+_STATE_KEYS = (
+    *("version", *_NEEDED_KEYS, "project_path", "template_name"),
+    *("phase_data", "completed_phases", "agent_requests"),
+)
+"""In the order in which they are written."""
+_BLANK_PHASE = {"phase": 0, "phase_name": "", "completed_at": "", "result_summary": ""}
 BEFORE_AGENT = "before_agent_invocation"
 _ERROR_TYPES = (*(kind.value for kind in ErrorType), LOW_CONFIDENCE, CANCELLED)
 
@@ -157,27 +164,8 @@ class TemplateCreateState:
 
     def to_dict(self) -> dict[str, Any]:
         """All eleven keys in the order of the file; an unset path or name is None, which the schema refuses."""
-        return {
-            "version": self.version,
-            "phase": self.phase,
-            "phase_name": self.phase_name,
-            "checkpoint_name": self.checkpoint_name,
-            "created_at": self.created_at,
-            "output_path": self.output_path,
-            "project_path": self.project_path,
-            "template_name": self.template_name,
-            "phase_data": self.phase_data,
-            "completed_phases": [
-                {
-                    "phase": done.phase,
-                    "phase_name": done.phase_name,
-                    "completed_at": done.completed_at,
-                    "result_summary": done.result_summary,
-                }
-                for done in self.completed_phases
-            ],
-            "agent_requests": self.agent_requests,
-        }
+        members = {key: getattr(self, key) for key in _STATE_KEYS}
+        return {**members, "completed_phases": [dict(vars(done)) for done in self.completed_phases]}
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: `to_dict` without None, so that the file always validates."""
@@ -186,28 +174,9 @@ class TemplateCreateState:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TemplateCreateState:
         """Read without validating; a completed phase without one of its four keys is a KeyError."""
-        completed = [
-            CompletedPhase(
-                phase=done["phase"],
-                phase_name=done["phase_name"],
-                completed_at=done["completed_at"],
-                result_summary=done["result_summary"],
-            )
-            for done in data.get("completed_phases", [])
-        ]
-        return cls(
-            version=data.get("version", CONTRACT_VERSION),
-            phase=data["phase"],
-            phase_name=data["phase_name"],
-            checkpoint_name=data["checkpoint_name"],
-            created_at=data["created_at"],
-            output_path=data["output_path"],
-            project_path=data.get("project_path"),
-            template_name=data.get("template_name"),
-            phase_data=data.get("phase_data", {}),
-            completed_phases=completed,
-            agent_requests=data.get("agent_requests", []),
-        )
+        given = {key: data[key] for key in _STATE_KEYS if key in data or key in _NEEDED_KEYS}
+        completed = [CompletedPhase(*(done[key] for key in _BLANK_PHASE)) for done in data.get("completed_phases", [])]
+        return cls(**{**given, "completed_phases": completed})
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
@@ -221,8 +190,7 @@ class TemplateCreateState:
         The schema requires nothing of a completed phase, `from_dict` all four keys: what is missing is filled in here.
         """
         document = documents.load_document(data, DocumentKind.STATE, profile)
-        blank = {"phase": 0, "phase_name": "", "completed_at": "", "result_summary": ""}
-        document["completed_phases"] = [{**blank, **done} for done in document.get("completed_phases", [])]
+        document["completed_phases"] = [{**_BLANK_PHASE, **done} for done in document.get("completed_phases", [])]
         return cls.from_dict(document)
 
 

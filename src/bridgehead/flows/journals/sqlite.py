@@ -1,4 +1,8 @@
-"""The journal as one SQLite file: WAL with full synchronisation, so a record survives a power cut (flows §14)."""
+"""The journal as one SQLite file: WAL with full synchronisation, so a record survives a power cut (flows §14).
+
+Every method that writes is one durable transaction: when it returns, a crash cannot undo it; when the process dies
+inside it, nothing of it has happened.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from bridgehead.flows.calls import Attempt
 from bridgehead.flows.errors import JournalUnusable
-from bridgehead.flows.journals.base import Journal, Record, Run
+from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import AttemptStatus, RunStatus
@@ -78,8 +82,8 @@ BUSY_TIMEOUT_SECONDS = 5.0
 LARGEST_NUMBER = 2**63 - 1
 
 
-class SqliteJournal(Journal):
-    """One connection, one thread, one writer at a time (the root's lock sees to that)."""
+class SqliteJournal:
+    """The memory of the flows of one root: one connection, one thread, one writer at a time (its lock sees to that)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -105,7 +109,14 @@ class SqliteJournal(Journal):
     def close(self) -> None:
         self._db.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def begin(self, run: Run) -> None:
+        """Enter a new run."""
         with self._transaction():
             self._db.execute(
                 f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -113,6 +124,7 @@ class SqliteJournal(Journal):
             )
 
     def claim(self, flow_id: str, *, version: str, at: str) -> None:
+        """Take a run up again: it is running, as that version of its flow."""
         with self._transaction():
             self._db.execute(
                 "UPDATE flow SET status = ?, version = ?, updated = ?, error = NULL WHERE id = ?",
@@ -120,11 +132,13 @@ class SqliteJournal(Journal):
             )
 
     def lookup(self, flow_id: str) -> dict[str, Record]:
+        """Every record of a run by path, in the order they were made."""
         with self._translated():
             rows = self._db.execute(f"SELECT {RECORD_COLUMNS} FROM step WHERE flow_id = ? ORDER BY rowid", (flow_id,))
             return {row[0]: Record(*row) for row in rows}
 
     def attempts(self, flow_id: str) -> list[Attempt]:
+        """Every request of a run, in the order they were made."""
         with self._translated():
             rows = self._db.execute(
                 f"SELECT {ATTEMPT_COLUMNS} FROM request WHERE flow_id = ? ORDER BY rowid", (flow_id,)
@@ -132,6 +146,7 @@ class SqliteJournal(Journal):
             return [_attempt(row) for row in rows]
 
     def append(self, flow_id: str, record: Record) -> None:
+        """Record one result."""
         result = record.result
         if result is not None and len(result) > INLINE_LIMIT:
             self.complete(flow_id, record, ())
@@ -143,16 +158,19 @@ class SqliteJournal(Journal):
             raise JournalUnusable(self.path, str(error)) from error
 
     def complete(self, flow_id: str, record: Record, attempts: Sequence[Attempt]) -> None:
+        """Record the result of a call together with what became of its requests."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, record.ended)
             self._db.execute(PUT_RECORD, _record_row(flow_id, record, *self._stored(record.result)))
 
     def hold(self, flow_id: str, attempts: Sequence[Attempt], *, at: str) -> None:
+        """Enter new or changed requests; the run is waiting for their answers."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, RunStatus.WAITING, at)
 
     def forget_from(self, flow_id: str, path: str) -> None:
+        """Drop the record at `path`, everything recorded after it, and the requests of dropped calls."""
         with self._transaction():
             self._db.execute(
                 "DELETE FROM step WHERE flow_id = ?1 AND rowid >= "
@@ -174,6 +192,10 @@ class SqliteJournal(Journal):
         error: str | None = None,
         drop_open: bool = False,
     ) -> None:
+        """The run can go on: it waits, without the record at `path` and what was recorded after it.
+
+        The requests made at `path` are kept, those of other dropped calls are not; open ones go with `drop_open`.
+        """
         dropped = "FROM step WHERE flow_id = ?1 AND rowid >= (SELECT rowid FROM step WHERE flow_id = ?1 AND path = ?2)"
         with self._transaction():
             self._db.execute(
@@ -198,12 +220,14 @@ class SqliteJournal(Journal):
         error: str | None = None,
         attempts: Sequence[Attempt] = (),
     ) -> None:
+        """The run has come to its end."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, status, at)
             self._db.execute("UPDATE flow SET result = ?, error = ? WHERE id = ?", (result, error, flow_id))
 
     def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
+        """Keep the answer to an open request until its run reads it; False when it has one, or is not open."""
         open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
         with self._transaction():
             changed = self._db.execute(
@@ -214,6 +238,7 @@ class SqliteJournal(Journal):
             return changed.rowcount == 1
 
     def forget(self, flow_ids: Sequence[str]) -> None:
+        """Drop runs with everything recorded of them."""
         with self._transaction():
             for flow_id in flow_ids:
                 self._db.execute("DELETE FROM step WHERE flow_id = ?", (flow_id,))
@@ -226,17 +251,20 @@ class SqliteJournal(Journal):
             )
 
     def runs(self) -> list[Run]:
+        """Every run, newest first."""
         return self._select_runs("ORDER BY rowid DESC", ())
 
     def run(self, flow_id: str) -> Run | None:
         return next(iter(self._select_runs("WHERE id = ?", (flow_id,))), None)
 
     def unfinished(self) -> Run | None:
+        """The run that is running or waiting; a root has at most one (flows §14)."""
         open_states = (RunStatus.RUNNING.value, RunStatus.WAITING.value)
         found = self._select_runs("WHERE status IN (?, ?) ORDER BY rowid DESC LIMIT 1", open_states)
         return next(iter(found), None)
 
     def owner(self, request_id: str) -> tuple[Run, Attempt] | None:
+        """The run that made a request, and the request; ids are compared without case."""
         with self._translated():
             row = self._db.execute(
                 f"SELECT flow_id, {ATTEMPT_COLUMNS} FROM request WHERE request_id = ?", (request_id.lower(),)

@@ -22,24 +22,19 @@ from bridgehead.flows.words import CANCELLED, AttemptStatus, RunStatus
 MOST_DAYS: Final = 36_500
 
 
-class CancelRequest(NamedTuple):
-    root: Path
-    flow_id: str
-
-
 class CancelResult(NamedTuple):
     run: Run
     post_mortem: Path
 
 
-def cancel(request: CancelRequest, inputs: RunInputs | None = None) -> CancelResult:
+def cancel(directory: Path, flow_id: str, inputs: RunInputs | None = None) -> CancelResult:
     """End a run that is paused, or that a dead process left behind."""
     inputs = inputs or RunInputs()
-    root = FlowRoot.open(request.root)
+    root = FlowRoot.open(directory)
     if not root.journal.exists():
         raise NoCheckpoint(root.path)
     with root.locked(), inputs.open_journal(root) as journal:
-        run = find_run(journal.runs(), request.flow_id, root.path)
+        run = find_run(journal.runs(), flow_id, root.path)
         if run.status.ended:
             raise UserError(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
         calls = outstanding_calls(journal.attempts(run.id)).values()

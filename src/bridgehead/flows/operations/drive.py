@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from bridgehead.flows.engine.mailbox import Rejected, asked_by, match_response
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
-from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles, Unsafe
+from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles
 from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, load_document
 from bridgehead.flows.files.json_bytes import Unreadable
 from bridgehead.flows.files.root import DRIVER_LOCK, JOURNAL_FOLDER, FlowRoot
@@ -86,11 +86,6 @@ class DriveResult(NamedTuple):
     runs: int
     gave_up: bool
     """The program still paused at its last permitted run; its request is left to be resumed."""
-
-
-class NoRequest(UserError):
-    def __init__(self, command: Sequence[str], path: Path, reason: str) -> None:
-        super().__init__(f"{command[0]} ended with 42, but {path} holds no request: {reason}")
 
 
 def drive(
@@ -233,13 +228,13 @@ class _Driver:
 
     def _read_request(self, files: CheckpointFiles) -> AgentRequest:
         content = files.read(files.request_path)
-        if content is None or isinstance(content, Unsafe):
-            reason = content.reason if content else "there is none"
-            raise NoRequest(self._request.command, files.request_path, reason)
         try:
+            if not isinstance(content, bytes):
+                raise Unreadable(content.reason if content else "there is none")
             document = load_document(content, DocumentKind.REQUEST, Profile.STRICT, Contract.OPEN)
         except (Unreadable, InvalidDocument) as error:
-            raise NoRequest(self._request.command, files.request_path, str(error)) from error
+            ended = f"{self._request.command[0]} ended with 42, but {files.request_path} holds no request"
+            raise UserError(f"{ended}: {error}") from error
         if not is_supported(document):
             raise UnsupportedVersion(files.request_path, str(document["version"]))
         return AgentRequest.from_dict(document)

@@ -17,13 +17,13 @@ from bridgehead.flows.engine.engine import run_function
 from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
-from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs
+from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs, open_sqlite
 from bridgehead.flows.engine.settlement import Rules
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.interfaces import Announcer
-from bridgehead.flows.journals.base import Journal, Record, Run
-from bridgehead.flows.journals.sqlite import MemoryJournal
+from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.journals.sqlite import MemoryJournal, SqliteJournal
 from bridgehead.flows.values.ids import parents_of
 from bridgehead.flows.words import NOTHING, RunStatus
 
@@ -111,13 +111,6 @@ class ListResult(NamedTuple):
     """The agents that runs of a fleet wait for, by run."""
 
 
-class StatusRequest(NamedTuple):
-    """The run with that id, or one that ends in it; the newest without one."""
-
-    root: Path
-    flow_id: str | None = None
-
-
 class StatusResult(NamedTuple):
     run: Run
     records: tuple[Record, ...] = ()
@@ -149,14 +142,13 @@ def list_runs(request: ListRequest, inputs: RunInputs | None = None) -> ListResu
         )
 
 
-def status(request: StatusRequest, inputs: RunInputs | None = None) -> StatusResult:
-    """One run: its records and what it waits for."""
-    inputs = inputs or RunInputs()
-    root = FlowRoot.open(request.root)
+def status(directory: Path, flow_id: str | None = None) -> StatusResult:
+    """The run with that id, or one that ends in it, the newest without one: its records and what it waits for."""
+    root = FlowRoot.open(directory)
     if not root.journal.exists():
         raise NotFound(f"no flow has run in {root.path}", hint="start one with: bridgehead flow run NAME")
-    with inputs.open_journal(root) as journal:
-        run = find_run(journal.runs(), request.flow_id, root.path)
+    with open_sqlite(root) as journal:
+        run = find_run(journal.runs(), flow_id, root.path)
         return _status_of(journal, as_shown(run, root))
 
 
@@ -167,15 +159,8 @@ def as_shown(run: Run, root: FlowRoot) -> Run:
     return run
 
 
-def _status_of(journal: Journal, run: Run) -> StatusResult:
+def _status_of(journal: SqliteJournal, run: Run) -> StatusResult:
     return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id)))
-
-
-class CheckRequest(NamedTuple):
-    """Hold the paused runs in `roots` against `flow`, the code they would be resumed with."""
-
-    flow: Flow
-    roots: tuple[Path, ...]
 
 
 class CheckedRun(NamedTuple):
@@ -185,21 +170,21 @@ class CheckedRun(NamedTuple):
     """Where it goes on, or why it does not."""
 
 
-def check(request: CheckRequest, inputs: RunInputs | None = None) -> tuple[CheckedRun, ...]:
-    """Replay every paused run of the flow without effects; nothing is run, written or announced."""
-    inputs = inputs or RunInputs()
+def check(flow: Flow, roots: Iterable[Path]) -> tuple[CheckedRun, ...]:
+    """Replay every paused run of the flow in `roots` without effects; nothing is run, written or announced."""
+    inputs = RunInputs()
     checked = []
-    for path in request.roots:
+    for path in roots:
         root = FlowRoot.open(path)
         if not root.journal.exists():
             continue
         with inputs.open_journal(root) as journal:
             run = journal.unfinished()
-            if run is None or run.name != request.flow.name:
+            if run is None or run.name != flow.name:
                 continue
             found = _status_of(journal, as_shown(run, root))
         files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
-        checked.append(_checked(request.flow, found, files, inputs))
+        checked.append(_checked(flow, found, files, inputs))
     return tuple(checked)
 
 

@@ -85,18 +85,3 @@ def response_to(question: Question, answer: Answer) -> RespondRequest:
         error_type=ErrorType.UNKNOWN.value if failed else None,
     )
     return RespondRequest(Path(question.context["root"]), reply, question.context["request_id"])
-
-
-def response_document(question: Question, answer: Answer) -> dict[str, Any]:
-    """The answer to a request as the response file would hold it."""
-    from bridgehead.flows.files.agent_files import AgentResponse
-
-    reply = response_to(question, answer).reply
-    return AgentResponse(
-        request_id=question.key,
-        status=reply.status.value,
-        response=reply.text,
-        error_message=reply.message,
-        error_type=reply.error_type,
-        created_at=answer.at,
-    ).to_file_dict()

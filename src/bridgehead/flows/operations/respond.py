@@ -21,7 +21,8 @@ from bridgehead.flows.files.json_bytes import Unreadable, file_bytes, read_objec
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import FlowEvent
-from bridgehead.flows.journals.base import Journal, Run
+from bridgehead.flows.journals.base import Run
+from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import ANSWER_SCHEMA, CONTRACT_VERSION, RESPONSE_FILE, DocumentKind, Profile, RequestStatus
 from bridgehead.host.directories import make_private_dir
@@ -96,7 +97,7 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[Journal | None]:
+def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[SqliteJournal | None]:
     """The journal of a root; a program without one asks through the file alone."""
     if not root.journal.exists():
         yield None
@@ -105,7 +106,7 @@ def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[Journal | None]:
         yield journal
 
 
-def _asker(journal: Journal | None, request_id: str) -> tuple[Run, Attempt] | None:
+def _asker(journal: SqliteJournal | None, request_id: str) -> tuple[Run, Attempt] | None:
     """The run that waits for this request's answer."""
     owner = None if journal is None else journal.owner(request_id)
     if journal is not None and owner is not None and not _is_open(journal, *owner):
@@ -113,7 +114,7 @@ def _asker(journal: Journal | None, request_id: str) -> tuple[Run, Attempt] | No
     return owner
 
 
-def _is_open(journal: Journal, run: Run, attempt: Attempt) -> bool:
+def _is_open(journal: SqliteJournal, run: Run, attempt: Attempt) -> bool:
     """An attempt takes an answer as long as its call does, also when a newer attempt is under way (R8)."""
     if run.status.ended:
         return False
@@ -124,7 +125,11 @@ def _is_open(journal: Journal, run: Run, attempt: Attempt) -> bool:
 
 
 def _give(
-    reply: Reply, request_id: str, files: CheckpointFiles, journal: Journal | None, owner: tuple[Run, Attempt] | None
+    reply: Reply,
+    request_id: str,
+    files: CheckpointFiles,
+    journal: SqliteJournal | None,
+    owner: tuple[Run, Attempt] | None,
 ) -> Path:
     """Record the answer, then put it where the program looks for it; AlreadyAnswered when there is one.
 
@@ -165,19 +170,24 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
     return found is not None and found.lower() == request_id
 
 
-def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
-    if reply.status is RequestStatus.SUCCESS and not reply.text:
-        raise UserError("a successful answer needs a text", hint="give --response TEXT or --response-file FILE")
-    response = AgentResponse(
+def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
+    """The answer to a request as the response file holds it."""
+    return AgentResponse(
         request_id=request_id,
         status=reply.status.value,
         response=reply.text,
         error_message=reply.message,
         error_type=reply.error_type,
-        created_at=utc_text(files.clock.now()),
+        created_at=at,
         duration_seconds=reply.duration_seconds,
         metadata=ResponseMetadata(reply.model, reply.tokens, reply.confidence),
     ).to_file_dict()
+
+
+def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
+    if reply.status is RequestStatus.SUCCESS and not reply.text:
+        raise UserError("a successful answer needs a text", hint="give --response TEXT or --response-file FILE")
+    response = response_document(request_id, reply, utc_text(files.clock.now()))
     try:
         normalise(response, DocumentKind.RESPONSE, Profile.STRICT)
     except InvalidDocument as error:

@@ -12,7 +12,8 @@ from bridgehead.flows.engine.replay import FAILED
 from bridgehead.flows.engine.run_request import RUN_KEY, RunInputs, RunResult
 from bridgehead.flows.errors import NoCheckpoint, OtherRun
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.journals.base import Journal, Record, Run
+from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.inspect import find_run
 from bridgehead.flows.operations.run import CommandLine, resume_paused
 from bridgehead.flows.values.ids import new_flow_id
@@ -129,7 +130,7 @@ def _refuse_built_in(run: Run) -> None:
         raise CannotRetry(run, "it is not known which program it belongs to", "run that program again")
 
 
-def _refuse_beside_another(journal: Journal, run: Run | None, root: Path) -> None:
+def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) -> None:
     """A root has one unfinished run at most (flows §14)."""
     other = journal.unfinished()
     if other is not None and (run is None or other.id != run.id):

@@ -17,11 +17,12 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from enum import Enum
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self
 
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.values.ids import uuid_of
 
 _MARK: Final = "~"
 _LATER: Final = frozenset({"set", "frozenset", "bytes", "date", "time", "timedelta", "uuid", "decimal", "dict"})
@@ -162,15 +163,13 @@ _READERS: Final[dict[Any, Callable[[Any], Any]]] = {
 }
 
 
+def _dear(module: str, kind: str, text: str) -> Any:
+    return getattr(import_module(module), kind)(text)
+
+
 def _revived(members: dict[str, Any]) -> Any:
     make = _MAKERS.get(members[_MARK]) if members.keys() == {_MARK, "v"} else None
     return members if make is None else make(members["v"])
-
-
-def _decimal(text: str) -> Any:
-    from decimal import Decimal
-
-    return Decimal(text)
 
 
 _MAKERS: Final[dict[Any, Callable[[Any], Any]]] = {
@@ -180,8 +179,7 @@ _MAKERS: Final[dict[Any, Callable[[Any], Any]]] = {
     "frozenset": frozenset,
     "timedelta": lambda parts: timedelta(*parts),
     "path": Path,
-    "uuid": uuid_of,
-    "decimal": _decimal,
+    **{kind.lower(): partial(_dear, module, kind) for module, kind in _DEAR},
     "dict": dict,
 }
 

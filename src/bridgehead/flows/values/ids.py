@@ -37,13 +37,6 @@ def uuid_text(random_bytes: bytes) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def uuid_of(text: str) -> Any:
-    """The UUID `text` spells; its module is loaded only where one was recorded."""
-    from uuid import UUID
-
-    return UUID(text)
-
-
 def new_flow_id(at: datetime) -> str:
     """`flow-20251118-103000-4f2a`: readable, sorted by time, and distinct for two flows of the same second."""
     return f"flow-{at:%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"

@@ -29,7 +29,6 @@ from bridgehead.host.file_errors import (
     OutsideRoot,
     ReadOnlyFileSystem,
     UnusablePath,
-    UnusableText,
 )
 from bridgehead.host.files import append_line, opened_regular, read_bounded, write_atomic
 
@@ -138,7 +137,7 @@ def test_a_path_that_names_no_file_is_refused(tmp_path: Path, name: str) -> None
 def test_text_that_is_not_unicode_changes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "report.md"
     write_atomic(target, "old")
-    with pytest.raises(UnusableText, match="surrogate"):
+    with pytest.raises(FileFailure, match="surrogate"):
         write_atomic(target, "half \ud800 pair")
     assert target.read_text() == "old"
 

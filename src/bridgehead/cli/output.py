@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from bridgehead.errors import FileError, UserError
+from bridgehead.host.clock import rough
 from bridgehead.host.files import read_bounded
 from bridgehead.host.terminal import display_width, escape_controls, pad, truncate, use_color, width
 
@@ -83,12 +84,8 @@ def _closed(text: str) -> str:
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """`2 min`, `1 h`, `3 d`: how long ago, in the largest unit that says it."""
-    seconds = max(0, int((now - then).total_seconds()))
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
+    """How long ago: `2 min`, `1 h`, `3 d`."""
+    return rough((now - then).total_seconds())
 
 
 def columns(rows: Sequence[Sequence[str]], *, width: int, flexible: int) -> str:

@@ -80,20 +80,18 @@ class Dashboard:
             token, clock, names=own_names("localhost", hosts), origins=[f"https://{host}" for host in hosts], port=port
         )
         # Around everything, also around the page for what nobody foresaw.
-        self.app = Guard(self._pages(store), self.access)
+        pages = Starlette(
+            routes=self._routes(store),
+            exception_handlers={BridgeheadError: self._failed, HTTPException: self._refused, Exception: self._broken},
+            lifespan=self._lifespan,
+        )
+        self.app = Guard(pages, self.access)
 
     def close_streams(self) -> None:
         """End what would go on for ever, so that nothing keeps the server from stopping."""
         self.live.close_readers()
         if self._mcp is not None:
             self._mcp.stop()
-
-    def _pages(self, store: Store) -> Starlette:
-        return Starlette(
-            routes=self._routes(store),
-            exception_handlers={BridgeheadError: self._failed, HTTPException: self._refused, Exception: self._broken},
-            lifespan=self._lifespan,
-        )
 
     def _routes(self, store: Store) -> list[Route]:
         routes = [

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
@@ -20,12 +21,11 @@ from starlette.responses import Response
 
 from bridgehead.council.reporting.render.sentences import notes, reason_in_words, visible
 from bridgehead.dashboard.recent import page_of
-from bridgehead.host.clock import parse_iso
+from bridgehead.host.clock import UNITS, parse_iso, rough
 
 MOST_ID: Final = 16
 _PLAIN: Final = re.compile(r"[\t\n -~]*")
 _DATED: Final = re.compile(r"\d{8}-\w+")
-_UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 KINDS: Final = {"style.css": "text/css", "theme.js": "text/javascript", "live.js": "text/javascript"}
 _FOREVER: Final = "public, max-age=31536000, immutable"
@@ -42,7 +42,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(ago=_ago, clock=_clock, span=span, number=number, short=short_id)
+    made.filters.update(ago=ago, clock=clock, span=span, number=number, short=short_id)
     made.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
     made.globals.update(static=address_of)
     return made
@@ -60,6 +60,11 @@ def sentences(warnings: Iterable[str]) -> list[str]:
     return list(notes(warnings, codes=True))
 
 
+def spelled(value: object) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
 def number(value: float | None, digits: int = 0) -> str:
     """`12,345`; a dash for what nobody knows."""
     return "–" if value is None else f"{value:,.{digits}f}"
@@ -75,35 +80,30 @@ def short_id(run_id: str) -> str:
 def span(seconds: float) -> str:
     """`41 s`, `2 min 5 s`, `3 h 10 min`: two units at most."""
     whole = max(0, round(seconds))
-    for position, (unit, length) in enumerate(_UNITS):
+    for position, (unit, length) in enumerate(UNITS):
         if whole >= length:
-            smaller, size = (*_UNITS[position + 1 :], ("s", 1))[0]
+            smaller, size = (*UNITS[position + 1 :], ("s", 1))[0]
             rest = whole % length // size
             return f"{whole // length} {unit}" + (f" {rest} {smaller}" if rest else "")
     return f"{whole} s"
 
 
-def rough(seconds: float) -> str:
-    """`2 min`: the largest unit that says it."""
-    for unit, length in _UNITS:
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return f"{int(max(0, seconds))} s"
-
-
-def ago(moment: str | None, now: datetime) -> Markup:
+@pass_context
+def ago(context: Context, moment: str | None) -> Markup:
     """`2 min ago` with the exact moment on hover; what is no moment is shown as it is."""
 
     def words(then: datetime) -> str:
-        passed = (now - then).total_seconds()
+        passed = (context["now"] - then).total_seconds()
         return "now" if abs(passed) < 1 else f"in {rough(-passed)}" if passed < 0 else f"{rough(passed)} ago"
 
     return _time(moment, words) if moment else Markup("")
 
 
-def clock(moment: str, now: datetime) -> Markup:
+@pass_context
+def clock(context: Context, moment: str) -> Markup:
     """`10:15:02`, with the day in front on another day; everything on hover."""
-    return _time(moment, lambda then: f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%m-%d %H:%M}")
+    today = context["now"].date()
+    return _time(moment, lambda then: f"{then:%H:%M:%S}" if then.date() == today else f"{then:%m-%d %H:%M}")
 
 
 def _time(moment: str, words: Callable[[datetime], str]) -> Markup:
@@ -113,16 +113,6 @@ def _time(moment: str, words: Callable[[datetime], str]) -> Markup:
         return Markup("{}").format(visible(moment))
     exact = f"{then:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact, words(then))
-
-
-@pass_context
-def _clock(context: Context, moment: str) -> Markup:
-    return clock(moment, context["now"])
-
-
-@pass_context
-def _ago(context: Context, moment: str | None) -> Markup:
-    return ago(moment, context["now"])
 
 
 @dataclass(frozen=True, slots=True)

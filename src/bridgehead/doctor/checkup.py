@@ -15,7 +15,7 @@ from uuid import uuid4
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.views import BusView, bus_view
 from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
-from bridgehead.assembly.council.refusals import LastRefusal, last_refusals
+from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.seats import held_programs
 from bridgehead.assembly.pending import grouped, pending_list
 from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
@@ -132,7 +132,14 @@ def _look(kind: str, message: str, fix: str) -> Diagnosis:
 
 def check_refusals(assembly: Assembly) -> list[Diagnosis]:
     """Runtimes whose last call was refused; one that succeeds ends it (council §19)."""
-    return [_refused(bridge, last) for bridge, last in sorted(last_refusals(assembly).items())]
+    return [
+        _look(
+            f"{bridge}.refused",
+            f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})",
+            "bridgehead runtimes",
+        )
+        for bridge, last in sorted(last_refusals(assembly).items())
+    ]
 
 
 def check_confinement(assembly: Assembly) -> list[Diagnosis]:
@@ -146,7 +153,7 @@ def check_confinement(assembly: Assembly) -> list[Diagnosis]:
     if loose:
         message = f"cannot be kept to the private copy here, so asked without tools: {', '.join(loose)}"
         fix = "a Linux kernel with Landlock (5.13 or newer), or install bubblewrap and allow user namespaces"
-        found.append(Diagnosis(Group.RUNTIMES, "confinement.missing", State.LOOK, message, fix=fix))
+        found.append(_look("confinement.missing", message, fix))
     return found
 
 
@@ -155,17 +162,11 @@ def check_flows(assembly: Assembly) -> list[Diagnosis]:
     listed = list_runs(ListRequest(assembly.places.project))
     if listed.unfinished is not None:
         return [_unfinished(listed.unfinished)]
-    message = "no flow waits in this project"
-    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, message)]
-
-
-def check_bus(assembly: Assembly) -> list[Diagnosis]:
-    """Whether a bus serves here and who is enrolled; `bus check` looks at a hub more closely."""
-    return [judge_bus(bus_view(assembly))]
+    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, "no flow waits in this project")]
 
 
 def judge_bus(view: BusView) -> Diagnosis:
-    """What the bus of this machine, or its absence, means."""
+    """Whether a bus serves here and who is enrolled; `bus check` looks at a hub more closely."""
     status = view.status
     if status is None:
         message = f"{view.note}; {len(view.enrolled)} enrolled"
@@ -179,11 +180,6 @@ def judge_bus(view: BusView) -> Diagnosis:
         fix = "renew the files of tls_cert and tls_key; a running bus takes them over by itself"
         return Diagnosis(Group.BUS, "bus.certificate", State.LOOK, message, fix=fix)
     return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus serves at {status.gateway}")
-
-
-def _refused(bridge: str, last: LastRefusal) -> Diagnosis:
-    message = f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})"
-    return Diagnosis(Group.RUNTIMES, f"{bridge}.refused", State.LOOK, message, fix="bridgehead runtimes")
 
 
 def _unfinished(flow: StatusResult) -> Diagnosis:
@@ -249,7 +245,7 @@ def check_everything(assembly: Assembly) -> Checkup:
         return Checkup.of(diagnoses)  # they say where the record and the bus are
     diagnoses += _run_check(Group.RUNTIMES, "seats", check_seats_file, assembly)
     diagnoses += _run_check(Group.RUNTIMES, "confinement", check_confinement, assembly)
-    diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
+    diagnoses += _run_check(Group.BUS, "bus", lambda assembly: [judge_bus(bus_view(assembly))], assembly)
     record = check_record(assembly, Checkup.of(diagnoses))
     if all(found.state is not State.BROKEN for found in record):
         diagnoses += check_refusals(assembly)

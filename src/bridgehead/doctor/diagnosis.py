@@ -46,10 +46,6 @@ class Diagnosis:
     """What --fix does; present only when doing it without asking is safe."""
 
     @property
-    def safe_to_fix(self) -> bool:
-        return self.mend is not None
-
-    @property
     def command(self) -> str | None:
         """What can be typed as it stands; None where only a person knows, such as how this system installs git."""
         found = _COMMAND.search(self.fix or "")
@@ -61,7 +57,7 @@ class Diagnosis:
             "class": self.kind,
             "state": self.state,
             "message": self.message,
-            "safe_to_fix": self.safe_to_fix,
+            "safe_to_fix": self.mend is not None,
             "fix": self.fix,
             "command": self.command,
         }

@@ -17,90 +17,66 @@ _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program we use: how to ask for its version, the oldest that will do, and how to get it."""
+    """A program we use: how to get it, what for, and the oldest that will do."""
 
     name: str
     group: Group
-    kind: str
-    arguments: tuple[str, ...]
     install: str
+    purpose: str
     oldest: tuple[int, ...] = ()
     required: bool = False
     tells_version: bool = True
-    purpose: str = ""
     stand_in: bool = False
     """Worth a word only where it is installed; what it does has not been measured (runtimes §5)."""
+
+    @property
+    def kind(self) -> str:
+        return self.name.replace("-", "_")
 
 
 PROGRAMS: Final[tuple[Program, ...]] = (
     Program(
         "git",
         Group.MACHINE,
-        "git",
-        ("--version",),
         "install git 2.34 or newer from your system's packages",
+        "rigs, scopes and snapshots",
         oldest=(2, 34),
         required=True,
-        purpose="rigs, scopes and snapshots",
     ),
     Program(
         "node",
         Group.MACHINE,
-        "node",
-        ("--version",),
         "install Node.js 20 or newer from your system's packages",
+        "gemini and codex, and the tests' peers",
         oldest=(20,),
-        purpose="gemini and codex, and the tests' peers",
     ),
     Program(
         "ssh-keygen",
         Group.RIGS,
-        "ssh_keygen",
-        ("-?",),
         "install OpenSSH 8.2 or newer (package openssh-client)",
+        "signing and checking envelopes",
         tells_version=False,
-        purpose="signing and checking envelopes",
     ),
-    Program(
-        "claude",
-        Group.RUNTIMES,
-        "claude",
-        ("--version",),
-        "npm install -g @anthropic-ai/claude-code",
-        purpose="a council seat",
-    ),
-    Program(
-        "gemini",
-        Group.RUNTIMES,
-        "gemini",
-        ("--version",),
-        "npm install -g @google/gemini-cli",
-        purpose="a council seat",
-    ),
+    Program("claude", Group.RUNTIMES, "npm install -g @anthropic-ai/claude-code", "a council seat"),
+    Program("gemini", Group.RUNTIMES, "npm install -g @google/gemini-cli", "a council seat"),
     Program(
         "agy",
         Group.RUNTIMES,
-        "agy",
-        ("--version",),
         "npm install -g @google/gemini-cli",
-        purpose="the seat of gemini where that is missing or refused for good",
+        "the seat of gemini where that is missing or refused for good",
         stand_in=True,
     ),
-    Program("codex", Group.RUNTIMES, "codex", ("--version",), "npm install -g @openai/codex", purpose="a council seat"),
-    Program(
-        "opencode", Group.RUNTIMES, "opencode", ("--version",), "npm install -g opencode-ai", purpose="a council seat"
-    ),
+    Program("codex", Group.RUNTIMES, "npm install -g @openai/codex", "a council seat"),
+    Program("opencode", Group.RUNTIMES, "npm install -g opencode-ai", "a council seat"),
 )
 
 
 def check_program(program: Program, environ: Mapping[str, str]) -> Diagnosis | None:
     """Whether the program is there, answers, and is new enough. Asking for a version spends no tokens."""
-    result = run(
-        Command((program.name, *program.arguments), env=child_environment({}, base=environ)),
-        timeout_seconds=VERSION_SECONDS,
-        idle_seconds=None,
+    command = Command(
+        (program.name, "--version" if program.tells_version else "-?"), env=child_environment({}, base=environ)
     )
-    return judge_program(program, result)
+    return judge_program(program, run(command, timeout_seconds=VERSION_SECONDS, idle_seconds=None))
 
 
 def judge_program(program: Program, result: CommandResult) -> Diagnosis | None:

@@ -11,6 +11,8 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+
 
 class Clock(Protocol):
     """What code that needs the time is given."""
@@ -96,6 +98,14 @@ def _alarm(seconds: float) -> Iterator[None]:
 def iso_ms(moment: datetime) -> str:
     """Spell `moment` as `2026-11-15T10:15:02.123Z`; finer digits are cut, never rounded up."""
     return _in_utc(moment).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def rough(seconds: float) -> str:
+    """`2 min`, `1 h`, `3 d`: a time in the largest unit that says it."""
+    for unit, length in UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(max(0, seconds))} s"
 
 
 def parse_iso(text: str) -> datetime:

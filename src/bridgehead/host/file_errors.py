@@ -79,10 +79,6 @@ class UnusablePath(Refusal):
     reason = "its name cannot be used as a path"
 
 
-class UnusableText(Refusal):
-    reason = "its text cannot be written as UTF-8 (half a surrogate pair)"
-
-
 class FileFailure(Refusal):
     """The system's own words, for what has no class of its own."""
 

@@ -20,11 +20,11 @@ from bridgehead.host.directories import opened_directory, refuse_nul
 from bridgehead.host.file_errors import (
     AnyPath,
     DiskFull,
+    FileFailure,
     FileTooLarge,
     IsSymlink,
     NotRegularFile,
     UnusablePath,
-    UnusableText,
     translated,
 )
 
@@ -143,7 +143,7 @@ def _as_bytes(path: AnyPath, data: bytes | str) -> bytes:
     try:
         return data.encode()
     except UnicodeEncodeError as error:
-        raise UnusableText(path, "written") from error
+        raise FileFailure(path, "written", "its text cannot be written as UTF-8 (half a surrogate pair)") from error
 
 
 def _refuse_irregular(path: AnyPath, found: os.stat_result, doing: str) -> None:

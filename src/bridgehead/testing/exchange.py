@@ -92,18 +92,8 @@ class CallTool:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    fault: Fault
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    breakage: Breakage
-
-
 Answer = Say | CallTool
-Reaction = Say | CallTool | Refuse | Break
+Reaction = Answer | Fault | Breakage
 
 
 @dataclass(frozen=True, slots=True)

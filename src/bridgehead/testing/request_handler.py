@@ -11,18 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from bridgehead.testing.exchange import (
-    Answer,
-    Break,
-    Breakage,
-    Fault,
-    LoggedRequest,
-    ModelRequest,
-    Reaction,
-    Refuse,
-    RequestLog,
-    Say,
-)
+from bridgehead.testing.exchange import Answer, Breakage, Fault, LoggedRequest, ModelRequest, Reaction, RequestLog, Say
 from bridgehead.testing.scripts import SCENARIOS, Addressed, Script, Scripted, address, react
 from bridgehead.testing.wires import wire_for
 from bridgehead.testing.wires.base import Wire
@@ -103,13 +92,13 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
     def _carry_out(self, reaction: Reaction, wire: Wire, request: ModelRequest, body: Any) -> None:
         match reaction:
-            case Refuse(fault):
-                refusal = wire.refuse(fault, request.model)
+            case Fault():
+                refusal = wire.refuse(reaction, request.model)
                 self._note(refusal.status, wire.name, body)
                 self._send_json(refusal.status, refusal.body, refusal.headers)
-            case Break(breakage):
+            case Breakage():
                 self._note(200, wire.name, body)
-                self._break_off(breakage, wire, request)
+                self._break_off(reaction, wire, request)
             case answer:
                 self._note(200, wire.name, body)
                 self._say(answer, wire, request)
@@ -135,7 +124,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
                     self._send_events([event.encode() for event in wire.cut_stream(answer, request)])
                 else:
                     # What makes an agent that asks again without a stream succeed in the end.
-                    self._send_json(200, wire.whole(answer, request))
+                    self._say(answer, wire, request)
 
     def _list_models(self, addressed: Addressed) -> None:
         if addressed.scenario in set(Fault):

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridgehead.errors import ConfigError
-from bridgehead.testing.exchange import Break, Breakage, CallTool, Fault, ModelRequest, Reaction, Refuse, Say, ToolKind
+from bridgehead.testing.exchange import Breakage, CallTool, Fault, ModelRequest, Reaction, Say, ToolKind
 from bridgehead.testing.wires.base import compact
 
 DEFAULT: Final = "ok"
@@ -92,8 +92,8 @@ def _tool_call(scenario: str, path: str) -> CallTool:
             return CallTool(ToolKind.SHELL, command=_SLEEP_COMMAND)
 
 
-def _fault(name: str) -> Refuse | Break:
-    return Refuse(Fault(name)) if name in set(Fault) else Break(Breakage(name))
+def _fault(name: str) -> Fault | Breakage:
+    return Fault(name) if name in set(Fault) else Breakage(name)
 
 
 class Scripted(NamedTuple):

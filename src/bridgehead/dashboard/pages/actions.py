@@ -216,10 +216,6 @@ _ALL: Final = (
 ACTIONS: Final[Mapping[str, WebAction]] = {action.name: action for action in _ALL}
 
 
-def show_action(context: PageContext, request: Request) -> Response:
-    return _form(context, request, dict(request.query_params))
-
-
 def act(context: PageContext, request: Request, form: Form) -> Response:
     """Run it; what has a preview only after that was shown. What is refused is shown with the form as it was typed."""
     action = _action(request)
@@ -229,13 +225,13 @@ def act(context: PageContext, request: Request, form: Form) -> Response:
         looked = [*command, action.preview, *words[len(command) :]]
         planned = context.commands.run(looked, place, wait_seconds=SHORT_SECONDS, looks=True)
         is_planned = planned.exit_code == ExitCode.DONE
-        return _form(context, request, form, planned, planned=shlex.join(words) if is_planned else "")
+        return show_action(context, request, form, planned, planned=shlex.join(words) if is_planned else "")
     more, stdin = action.stdin(context, form) if action.stdin else ([], "")
     seconds = LONG_SECONDS if action.is_long else SHORT_SECONDS
     done = context.commands.run([*words, *more], place, stdin=stdin, wait_seconds=seconds)
     context.forget_waiting()
     if done.exit_code not in (None, ExitCode.DONE, ExitCode.WAITING):
-        return _form(context, request, form, done)
+        return show_action(context, request, form, done)
     said = "runs" if done.exit_code is None else next(iter((done.out or done.error).splitlines()), "done")
     return context.go(request, action.back(form), f"{done.line}: {said}")
 
@@ -247,16 +243,16 @@ def _action(request: Request) -> WebAction:
     return action
 
 
-def _form(
+def show_action(
     context: PageContext,
     request: Request,
-    given: Mapping[str, str],
+    given: Form | None = None,
     done: StartedCommand | None = None,
     *,
     planned: str = "",
 ) -> Response:
-    """The form, and what a command said: its plan, or why it failed."""
-    action = _action(request)
+    """The form as it was typed or as the address fills it, and what a command said: its plan, or why it failed."""
+    action, given = _action(request), request.query_params if given is None else given
     return context.show(
         request,
         PAGE,

@@ -10,17 +10,16 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.council.views import FindingText
-from bridgehead.contract.words import Severity
 from bridgehead.council.reporting.render.sentences import argument, place_of, standing
 from bridgehead.council.reporting.report import FindingClass, FindingEntry
 from bridgehead.council.scope.resolve import read_working
 from bridgehead.dashboard.page import Query
+from bridgehead.dashboard.pages.council_lanes import RANKS
 
 PAGE_LENGTH: Final = 50
 AROUND: Final = 3
 MOST_LINES: Final = 40
 MOST_WIDTH: Final = 400
-_RANK: Final = {severity.value: severity.rank for severity in Severity}
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Choices:
     def among(cls, findings: Sequence[FindingText]) -> Choices:
         severities = {severity_of(text.finding) for text in findings}
         return cls(
-            tuple(sorted(severities, key=lambda name: -_RANK.get(name, 0))),
+            tuple(sorted(severities, key=lambda name: -RANKS.get(name, 0))),
             _sorted(seat for text in findings for seat in seats_of(text.finding)),
             _sorted(domain for text in findings for domain in text.finding.domains),
             _sorted(state for text in findings for state in states_of(text)),
@@ -114,7 +113,7 @@ def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
         key=lambda text: (
             text.dismissed is not None,
             text.untouched,
-            -_RANK.get(severity_of(text.finding), 0),
+            -RANKS.get(severity_of(text.finding), 0),
             -len(text.finding.confirmed_by),
         ),
     )

@@ -26,7 +26,6 @@ MOST_NODES: Final = 40
 MOST_NAME: Final = 20
 
 RANKS: Final = {severity.value: severity.rank for severity in Severity}
-_SEVERITIES: Final = {severity.value: severity.value.lower() for severity in Severity}
 _OUTCOMES: Final = {
     "confirmed": "held",
     "discovered": "held",
@@ -199,7 +198,8 @@ def _challenges(lane: Lane, dots: dict[tuple[str, str], Dot], rounds: int) -> It
 def _challenge(challenge: LiveChallenge, dot: Dot, y: float, place: int, rounds: int) -> str:
     left, width = column(challenge.round, rounds)
     x = round(left + width * (0.78 + 0.03 * (place % 6)), 1)
-    outcome = _outcome(challenge, dot.output)
+    # What became of the finding colours its challenges; one nobody has answered yet is open.
+    outcome = "open" if challenge.outcome == "open" else _OUTCOMES.get(dot.output.state or "confirmed", "held")
     bend = round((x + dot.x) / 2, 1)
     path = f"M {x} {y} C {bend} {y}, {bend} {dot.y}, {dot.x + 6} {dot.y}"
     label = f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} ({challenge.outcome})"
@@ -214,11 +214,6 @@ def _doubt(label: str, path: str, x: float, y: float, outcome: str) -> str:
         element("path", d=path, class_=f"challenge {outcome}"),
         element("rect", x=x - 3.5, y=y - 3.5, width=7, height=7, class_=f"doubt {outcome}"),
     )
-
-
-def _outcome(challenge: LiveChallenge, output: LiveOutput) -> str:
-    """What became of the finding colours its challenges; one nobody has answered yet is open."""
-    return "open" if challenge.outcome == "open" else _OUTCOMES.get(output.state or "confirmed", "held")
 
 
 def _worth_showing(joined: Sequence[JoinedFinding]) -> list[JoinedFinding]:
@@ -266,7 +261,7 @@ def _second_look(council: LiveCouncil, y: float, nodes: dict[str, float]) -> Ite
 
 
 def _severity(severity: str | None) -> str:
-    return _SEVERITIES.get(severity or "", "low")
+    return severity.lower() if severity in RANKS else "low"
 
 
 def _state_class(state: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from bridgehead.contract.events import KINDS, RecordedEvent
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.dashboard.page import Page, PageContext, Query
+from bridgehead.dashboard.templating import spelled
 from bridgehead.errors import UserError
 from bridgehead.host.clock import iso_ms
 
@@ -108,16 +109,12 @@ def export_events(context: PageContext, request: Request) -> Response:
 def _line(recorded: RecordedEvent) -> Line:
     data = recorded.event.data
     facts = [
-        (key, " ".join(_value(value)[:MOST_SHOWN].split()))
+        (key, " ".join(spelled(value)[:MOST_SHOWN].split()))
         for key, value in data.items()
         if key not in _SAID_ALREADY and value is not None
     ]
     whole = msgspec.json.format(msgspec.json.encode(data), indent=2).decode() if data else ""
     return Line(recorded, tuple(facts[:MOST_FACTS]), whole)
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 PAGE: Final = Page("Events", "/events", views={"/events": show_events, "/events.jsonl": export_events})

@@ -17,6 +17,7 @@ from bridgehead.assembly.pending import UnfitAnswer
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, RunState
 from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_fields, answer_from
+from bridgehead.dashboard.templating import spelled
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.flows.operations.inspect import Step
 from bridgehead.host.clock import parse_iso
@@ -62,6 +63,9 @@ class RefusedAnswer:
     form: Form = field(default_factory=dict)
 
 
+NOTHING_TYPED: Final = RefusedAnswer()
+
+
 def show_list(context: PageContext, request: Request) -> Response:
     state = request.query_params.get("state", "")
     if state and state not in tuple(RunState):
@@ -81,10 +85,6 @@ def show_list(context: PageContext, request: Request) -> Response:
     )
 
 
-def show_flow(context: PageContext, request: Request) -> Response:
-    return _flow(context, request, RefusedAnswer())
-
-
 def answer(context: PageContext, request: Request, form: Form) -> Response:
     """Take the one answer, if the flow could use it. Whoever comes second is told who was first."""
     view = _view(context, request)
@@ -93,11 +93,11 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
     given = answer_from(context, form, asked.schema if asked else None)
     here = address_of(view.summary.id)
     if reason := _unfit(view, item_id, given):
-        return _flow(context, request, RefusedAnswer(item_id, given.text or "", reason, form))
+        return show_flow(context, request, RefusedAnswer(item_id, given.text or "", reason, form))
     try:
         item = context.pending.answer(item_id, given)
     except UnfitAnswer as error:
-        return _flow(context, request, RefusedAnswer(item_id, given.text or "", error.message, form))
+        return show_flow(context, request, RefusedAnswer(item_id, given.text or "", error.message, form))
     except AlreadyAnswered as error:
         return context.go(request, here, f"{error.message}.", bad=True)
     finally:
@@ -109,7 +109,7 @@ def address_of(flow_id: str) -> str:
     return f"/flows/{quote(flow_id, safe='')}"
 
 
-def _flow(context: PageContext, request: Request, typed: RefusedAnswer) -> Response:
+def show_flow(context: PageContext, request: Request, typed: RefusedAnswer = NOTHING_TYPED) -> Response:
     view = _view(context, request)
     steps = shown_steps(view.steps, context.clock.now())
     paging = Paging.of(address_of(view.summary.id), request.query_params, STEPS_SHOWN)
@@ -121,7 +121,7 @@ def _flow(context: PageContext, request: Request, typed: RefusedAnswer) -> Respo
         view=view,
         flow=view.summary,
         address=address_of(view.summary.id),
-        settings=[(name, _spelled(value)) for name, value in view.settings.items()],
+        settings=[(name, spelled(value)) for name, value in view.settings.items()],
         asked=[_shown_request(context, one) for one in view.requests],
         typed=typed,
         answer_fields=answer_fields,
@@ -154,10 +154,6 @@ def _shown_request(context: PageContext, request: OpenFlowRequest) -> ShownReque
     except BridgeheadError:
         item = None
     return ShownRequest(request, item, schema)
-
-
-def _spelled(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 @dataclass(frozen=True, slots=True)

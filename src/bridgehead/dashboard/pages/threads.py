@@ -45,6 +45,9 @@ class RefusedReply:
     secret: bool = False
 
 
+NOTHING_TYPED: Final = RefusedReply()
+
+
 def show_list(context: PageContext, request: Request) -> Response:
     clones = known_clones(context.assembly.places.project, context.store)
     paging = Paging.of(PAGE.path, request.query_params, CLONES_SHOWN)
@@ -83,10 +86,6 @@ def show_clone(context: PageContext, request: Request) -> Response:
     )
 
 
-def show_thread(context: PageContext, request: Request) -> Response:
-    return _thread(context, request, RefusedReply())
-
-
 def reply(context: PageContext, request: Request, form: Form) -> Response:
     """Send one envelope. What is refused is shown again as it was typed."""
     clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
@@ -104,7 +103,7 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
     except NotShared as error:
         return context.go(request, address_of(clone, thread_id), f"{error.message}. {error.hint}.", bad=True)
     except BridgeheadError as error:
-        return _thread(context, request, _refused("reply", written, error))
+        return show_thread(context, request, _refused("reply", written, error))
     finally:
         context.forget_waiting()
     return context.go(request, address_of(clone, thread_id), " · ".join([_sentence(sent), *said]))
@@ -116,22 +115,15 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
     item_id, written = str(request.path_params["item_id"]), FRESH._replace(text=form.get("text", ""))
     context.forget_waiting()
     if all(item.id != item_id for item in context.waiting()):
-        return _thread(
-            context,
-            request,
-            _refused(
-                "reply",
-                written,
-                UserError(
-                    "this envelope does not wait any more: it was answered, or its thread was closed",
-                    hint="what you wrote can be sent as a reply",
-                ),
-            ),
+        late = UserError(
+            "this envelope does not wait any more: it was answered, or its thread was closed",
+            hint="what you wrote can be sent as a reply",
         )
+        return show_thread(context, request, _refused("reply", written, late))
     try:
         item = context.pending.answer(item_id, answer_from(context, form))
     except BridgeheadError as error:
-        return _thread(context, request, _refused(item_id, written, error))
+        return show_thread(context, request, _refused(item_id, written, error))
     finally:
         context.forget_waiting()
     return context.go(request, address_of(clone, thread_id), f"{item.question.title} answered")
@@ -142,7 +134,7 @@ def address_of(clone: RigClone, thread_id: str | None = None) -> str:
     return f"/threads/{clone.id}" + (f"/{quote(thread_id, safe='')}" if thread_id else "")
 
 
-def _thread(context: PageContext, request: Request, typed: RefusedReply) -> Response:
+def show_thread(context: PageContext, request: Request, typed: RefusedReply = NOTHING_TYPED) -> Response:
     clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
     view = view_thread(clone, thread_id, context.waiting(), start=number_of(request.query_params.get("start", "")))
     address = address_of(clone, thread_id)

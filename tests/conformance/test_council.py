@@ -298,7 +298,7 @@ def test_proposals(case: Case) -> None:
         ProposalEvent(ProposalStep(event["event"]), event.get("challenge_id"), tuple(event.get("children", ())))
         for event in given["events"]
     ]
-    life = live_through(events, chosen=given["chosen"]).life
+    life = live_through(events, chosen=given["chosen"])
     actual = {
         "status": life.state.value,
         "revision": life.revision,

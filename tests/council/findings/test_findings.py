@@ -12,7 +12,7 @@ from bridgehead.council.findings.evidence import MOST_LOOSE_QUOTES, MOST_QUOTES,
 from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
 from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names, stopping_when
-from bridgehead.council.scope.scope import removed_lines
+from bridgehead.council.scope.scope import changed_lines
 
 CODE = "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur.fetchone()\n"
 GOOD = {"fingerprint": "v1:0011223344556677", "reason": "checked", "date": "2026-11-01"}
@@ -214,7 +214,7 @@ def test_what_a_change_takes_away_may_be_cited(evidence: str, outcome: str, reas
         "diff --git a/old/b.py b/old/b.py\ndeleted file mode 100644\n--- a/old/b.py\n+++ /dev/null\n"
         "@@ -1 +0,0 @@\n-check()\n"
     )
-    tree = Tree.of({"a.py": "def f(admin):\n    pass\n"}, removed_lines(patch))
+    tree = Tree.of({"a.py": "def f(admin):\n    pass\n"}, changed_lines(patch, "-"))
 
     found = check_evidence(evidence, tree)
 

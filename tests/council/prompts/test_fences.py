@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from bridgehead.council.prompts.fences import PromptWriter, fence_for
+from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.runtimes.base import Missing, SeatSetup
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.openai_compatible import ChatEndpoint
@@ -36,5 +37,5 @@ def test_an_endpoint_is_an_http_address(address: str) -> None:
         def get(self, *_: Any, **__: Any) -> None:
             raise AssertionError("it was called")
 
-    setup = SeatSetup("openai").with_options({"base_url": address})
+    setup = SeatSetup("openai", RuntimeSettings(options={"base_url": address}))
     assert isinstance(ChatEndpoint.locate(setup, cast(Machine, Unasked())), Missing)

@@ -12,8 +12,9 @@ import pytest
 
 from bridgehead.council.scope.git import GitFailed, NoSuchRevision, repository_at
 from bridgehead.council.scope.resolve import Change, NoRepository, resolve_scope
-from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, SeveralScopes, UnknownScope, text_digest
+from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, UnknownScope, text_digest
 from bridgehead.council.scope.withheld import LeftOut, Reason
+from bridgehead.errors import UserError
 
 # Looks like a key of a well-known service and is none.
 FAKE_KEY = "aws_key = 'AKIA" + "Q3EGRIXLZJ7P2WMV'\n"
@@ -200,7 +201,7 @@ def test_words_that_are_no_text_are_refused(resolve: Callable[..., Scope]) -> No
 
 
 def test_only_one_kind_of_scope_can_be_given(resolve: Callable[..., Scope]) -> None:
-    with pytest.raises(SeveralScopes, match="paths, --staged"):
+    with pytest.raises(UserError, match="paths, --staged"):
         resolve("src", staged=True)
 
 

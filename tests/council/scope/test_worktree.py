@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from bridgehead.council.scope.git import Git, repository_at
-from bridgehead.council.scope.working_copies import NothingCommitted, Worktree, make_worktree
+from bridgehead.council.scope.working_copies import Worktree, make_worktree
+from bridgehead.errors import UserError
 
 GitRun = Callable[..., str]
 Write = Callable[[Path, dict[str, Any]], None]
@@ -166,5 +167,5 @@ def test_a_repository_without_a_commit_is_refused(
 ) -> None:
     write(tmp_path / "project", {"a.txt": "x"})
     git("init", "--quiet")
-    with pytest.raises(NothingCommitted, match="needs a commit"):
+    with pytest.raises(UserError, match="needs a commit"):
         make_worktree(repository(tmp_path / "project", quiet_environment), tmp_path / "project", "k3v9qa")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -307,11 +306,3 @@ def test_a_program_that_does_not_run_is_not_remembered(tmp_path: Path) -> None:
     assert found.version is None
     assert found.problem
     assert memory == {}
-
-
-def test_setups_with_other_options_leave_the_original_alone() -> None:
-    setup = SeatSetup("gemini", RuntimeSettings(options={"path": "x"}))
-
-    assert setup.with_options({}).text_option("path") is None
-    assert setup.text_option("path") == "x"
-    assert replace(setup, retired=True).retired

@@ -42,9 +42,7 @@ from bridgehead.host.command import Cancel
 
 __all__ = ["Audience", "Councils", "Finished"]
 
-BY_ENVELOPE: Final = "asked by envelope"
 _NO_CALLS: Final = {"static": "static analysis"}
-SCOPE_CHANGED: Final = "scope_changed_since_start"
 
 
 @dataclass
@@ -182,7 +180,7 @@ class Councils:
         retried = list(dict.fromkeys([*retry, *record.answered_retry(calls)]))
         refuse_retry(council, retried, seat_reports(make_run(council, scope), calls.inputs()))
         if changed:
-            plan = replace(council.plan, warnings=(*council.plan.warnings, SCOPE_CHANGED))
+            plan = replace(council.plan, warnings=(*council.plan.warnings, "scope_changed_since_start"))
             council = msgspec.structs.replace(council, plan=plan)
         journal.take_up(council.review_id)
         # A closed council that is opened again needs its scope, and the commit in it, until it closes again.
@@ -216,7 +214,7 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
     council, scope = opened.council, opened.scope
     seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
     asked = [one for one in council.seats if one not in _NO_CALLS and not is_rig(one)]
-    no_calls = {bridge: _NO_CALLS.get(bridge, BY_ENVELOPE) for bridge in council.seats if bridge not in asked}
+    no_calls = {bridge: _NO_CALLS.get(bridge, "asked by envelope") for bridge in council.seats if bridge not in asked}
     ready: list[Seat] = []
     with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
         outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))

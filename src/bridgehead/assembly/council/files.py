@@ -35,7 +35,6 @@ from bridgehead.host.locks import FileLock, LockReentered, read_holder
 
 SEATS_FILE: Final = ".bridge-settings.json"
 DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
-IGNORE_FILE: Final = ".bridgehead/.gitignore"
 BASELINE_FILE: Final = ".bridgehead/baseline.toml"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n!baseline.toml\n!domains.toml\n!review.md\n"
 _OLD_IGNORE_RULES: Final = ("*\n!dismissals.toml\n", "*\n!dismissals.toml\n!baseline.toml\n")
@@ -260,7 +259,7 @@ def write_baseline(project: Path, entries: Sequence[Mapping[str, Any]]) -> None:
 
 def _open_folder(project: Path) -> None:
     """Our folder in the project, of which git sees only what is meant to be committed."""
-    rules = project / IGNORE_FILE
+    rules = project / ".bridgehead/.gitignore"
     make_dir(rules.parent, root=project)
     if not rules.exists() or read_bounded(rules, MOST_BYTES, root=project).decode() in _OLD_IGNORE_RULES:
         write_atomic(rules, IGNORE_RULES, root=project)

@@ -21,7 +21,7 @@ from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import Registry, load_registry, with_own_domains
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.scope.material import scope_material
-from bridgehead.council.scope.scope import Scope, ScopeRequest, removed_lines, touched_lines
+from bridgehead.council.scope.scope import Scope, ScopeRequest, changed_lines, touched_lines
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -30,7 +30,6 @@ from bridgehead.host.clock import Clock, iso_ms
 
 NAME: Final = "council"
 VERSION: Final = "1"
-JOURNAL_FILE: Final = "councils.db"
 DOMAINS_FILE: Final = ".bridgehead/domains.toml"
 _INPUT: Final = "input"
 _STARTED: Final = "started"
@@ -127,7 +126,7 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
         tree=None
         if council.task.task_type is TaskType.IMPLEMENTATION
-        else Tree.of({**hidden, **scope.texts}, removed_lines(scope.diff or "")),
+        else Tree.of({**hidden, **scope.texts}, changed_lines(scope.diff or "", "-")),
         renames=scope.renames,
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
@@ -150,7 +149,7 @@ class CouncilJournal:
 
     @property
     def _path(self) -> Path:
-        return self._root.private / JOURNAL_FILE
+        return self._root.private / "councils.db"
 
     def begin(self, council: StoredCouncil) -> None:
         at = self._now()

@@ -53,6 +53,7 @@ from bridgehead.council.scope.git import repository_at
 from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, changed_lines
 from bridgehead.council.seating.preflight import discovery_manifest, executor_type, host_bridge
+from bridgehead.council.synthesis.cross_challenge import PREFERENCE
 from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.directories import make_dir
@@ -62,10 +63,8 @@ from bridgehead.host.secrets_scan import remembered
 _CLARIFIED: Final = "artifact intent domains constraints confidence questions_asked assumptions".split()
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 6
-FIRST_AVAILABLE: Final = ("claude", "codex", "gemini", "opencode", "openai")
 # Names of files say what a request is about; beyond these nothing new is learned from them.
 MOST_NAMES: Final = 500
-CLEAN_TEXTS: Final = "clean-texts"
 MOST_DRAWS: Final = 100
 
 AskQuestion = Callable[[ClarifyingQuestion], str | None]
@@ -252,7 +251,7 @@ class _Opening:
 
     def resolved(self, wanted: ScopeRequest) -> Scope:
         if wanted not in self._resolved:
-            with remembered(self._assembly.places.cache / CLEAN_TEXTS):
+            with remembered(self._assembly.places.cache / "clean-texts"):
                 self._resolved[wanted] = resolve_scope(
                     wanted,
                     project=self._project,
@@ -308,15 +307,12 @@ def _seats(options: CouncilOptions, settings: Settings, task_type: TaskType, rou
     else:
         chosen = seats_by_default(settings, task_type)
         if route != DEEP_COUNCIL:
-            chosen = tuple(sorted(chosen, key=_rank_when_one_is_enough))
+            order = {name: place for place, name in enumerate(PREFERENCE)}
+            chosen = tuple(sorted(chosen, key=lambda name: order.get(name, len(order))))
         if route == DEBATE_PROTOCOL:
             chosen = tuple(name for name in chosen if name != "static")
     host = [options.host_seat] if options.host_seat else []
     return tuple(dict.fromkeys([*host, *chosen]))
-
-
-def _rank_when_one_is_enough(bridge: str) -> int:
-    return FIRST_AVAILABLE.index(bridge) if bridge in FIRST_AVAILABLE else len(FIRST_AVAILABLE)
 
 
 def _kind_of_task(request: CouncilRequest, settled: ScopeClarification) -> tuple[TaskType, Mode | None]:

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
-REQUIRE_COUNCIL = "rigs.require_council"
-
 
 class CouncilReviews:
     """The councils of this machine, for the rig in `clone`. Nothing is opened before it is asked for."""
@@ -22,7 +20,7 @@ class CouncilReviews:
 
     def are_required(self) -> bool:
         """Tell whether the owner takes results only with a council's mark."""
-        return self._assembly().settings.flag(REQUIRE_COUNCIL)
+        return self._assembly().settings.flag("rigs.require_council")
 
     def known_mark(self, council_id: str) -> CouncilMark | None:
         """Return what the record says about a council; a report that was edited since speaks for nothing."""

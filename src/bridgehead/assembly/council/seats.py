@@ -53,8 +53,6 @@ from bridgehead.rigs.trust.verification_kinds import VerificationState, is_broke
 from bridgehead.rigs.views.listings import ShownEnvelope
 
 RESPONSE: Final = "RESPONSE"
-NOT_NAMED: Final = "request_not_named"
-OTHER_RIG: Final = "other_rig"
 
 logger = logging.getLogger(__name__)
 _NOTHING_TO_DO: Final = BridgeInput(
@@ -108,10 +106,10 @@ class RigTransport:
         named = [one for one in answers if _names(one, filename, commit)]
         if not named:
             from_rig = [one for one in answers if one.frontmatter.get("from") == rig_id]
-            return RigRejected(NOT_NAMED) if from_rig else None
+            return RigRejected("request_not_named") if from_rig else None
         own = [one for one in named if one.frontmatter.get("from") == rig_id]
         if not own:
-            return RigRejected(OTHER_RIG)
+            return RigRejected("other_rig")
         return _judged(own[-1])
 
     def _synchronised(self, rig: Rig) -> bool:

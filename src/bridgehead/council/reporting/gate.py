@@ -13,7 +13,6 @@ from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.scope import named
 from bridgehead.exit_codes import ExitCode
 
-USER_ABORT: Final = "user_abort:"
 _SIGNAL_CODE: Final = {"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED}
 
 
@@ -52,7 +51,7 @@ def council_exit_code(
     """The first row of the table that fits. `pending` holds the kinds of seats that wait: `host`, `rig`."""
     if signal is not None:
         return _SIGNAL_CODE[signal]
-    if outcome is GateOutcome.ABORTED and (abort_reason or "").startswith(USER_ABORT):
+    if outcome is GateOutcome.ABORTED and (abort_reason or "").startswith("user_abort:"):
         return ExitCode.INTERRUPTED
     if outcome is GateOutcome.USAGE or (gate is not None and not is_judged(task_type, mode)):
         return ExitCode.USER

@@ -47,12 +47,8 @@ _SECURITY_SEVERITY: Final = {
     Severity.MEDIUM: "5.5",
     Severity.LOW: "2.0",
 }
-
-
 # How the static seat begins its descriptions, of analysers whose rules say the same each time.
 _ANALYSER: Final = re.compile(r"(ast-grep|zizmor|secrets) \(([\w.-]+)(?:, CWE-(\d+))?\): (.+)")
-
-
 _WHAT_TO_DO: Final = (
     "Each result says where it is and what to do. `bridgehead council show REVIEW_ID FINDING` shows the argument about "
     "it, `bridgehead council challenge FINDING` asks once more, `bridgehead council dismiss FINDING` lives with it."

@@ -14,7 +14,6 @@ from bridgehead.council.request.domains import CODE_SUFFIXES, Code, Detected, Re
 EXTENSION_SCORE: Final = 2
 WORD_SCORE: Final = 1
 MIXED_AT: Final = 2
-MIXED: Final = "mixed"
 CODE: Final = "code"
 
 _PROSE: Final = (".md", ".rst", ".adoc", ".txt")
@@ -130,7 +129,7 @@ def classify_artifact(scores: Mapping[str, int]) -> tuple[str, tuple[str, ...]]:
     """The kind of artifact, and the kinds that had signals; single words never make it mixed (K31)."""
     strong = [kind for kind, score in scores.items() if score >= MIXED_AT]
     if len(strong) >= 2:
-        return MIXED, tuple(strong)
+        return "mixed", tuple(strong)
     best = max(scores, key=lambda kind: scores[kind])
     kind = best if scores[best] else CODE
     return kind, (kind,)

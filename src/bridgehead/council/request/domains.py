@@ -27,8 +27,6 @@ WEAK: Final = 0.5
 EXPLICIT: Final = 2.0
 SELECTED_AT: Final = 1.0
 DEFAULT_CAP: Final = 5
-TESTING: Final = "testing"
-CODE_QUALITY: Final = "code-quality"
 
 CODE_SUFFIXES: Final = frozenset(
     "py pyi js mjs cjs jsx ts mts cts tsx go rs java kt kts scala rb php cs c cc cpp h hpp m swift sh bash sql vue"
@@ -256,8 +254,8 @@ class Registry:
         seen = {name: f"{why}; {found[name]}" if name in found else why for name, why in seen.items() if judged}
         seen |= {name: str(found[name]) for name in enough if name not in seen}
         if set(seen) <= set(self._always):
-            seen[CODE_QUALITY] = "the code calls for no further specialist"
-        return seen | ({TESTING: f"{code.tests} test file{'s'[: code.tests != 1]}"} if code.tests else {})
+            seen["code-quality"] = "the code calls for no further specialist"
+        return seen | ({"testing": f"{code.tests} test file{'s'[: code.tests != 1]}"} if code.tests else {})
 
     @property
     def _always(self) -> list[str]:

@@ -33,7 +33,6 @@ _SECRET_NAME: Final = re.compile(r".*(_KEY|_TOKEN|_PASSWORD|_SECRET)$|^(KEY|TOKE
 # A shorter value would be found in ordinary words.
 _SHORTEST: Final = 6
 BRIDGE_START: Final = "bridge_start"
-BRIDGE_COMPLETE: Final = "bridge_complete"
 
 
 @dataclass
@@ -232,15 +231,16 @@ class RunLog:
                 "title": output.title,
                 "domain": output.domain,
                 "agent": output.agent,
+                "round": 1,
             }
-            self.write(SeatEvent(seat, "output", {**facts, "round": 1}))
+            self.write(SeatEvent(seat, "output", facts))
         closing = {
             "status": report.status.value,
             "verdict": report.verdict,
             "output_count": len(report.outputs),
             "reason": report.skip_reason or report.halt_reason,
         }
-        self.write(SeatEvent(seat, BRIDGE_COMPLETE, {**closing, "timestamp": at}))
+        self.write(SeatEvent(seat, "bridge_complete", {**closing, "timestamp": at}))
 
     def write_seat(self, report: BridgeReport) -> None:
         """The summary beside a seat's log."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
@@ -54,10 +54,6 @@ class SeatSetup:
     project: Path | None = None
     retired: bool = False
     """The runtime's first program was refused for good the last time it was asked."""
-
-    def with_options(self, options: Mapping[str, Any]) -> SeatSetup:
-        """The same seat with other options in its settings."""
-        return replace(self, settings=replace(self.settings, options=options))
 
     def text_option(self, name: str) -> str | None:
         value = self.settings.options.get(name)

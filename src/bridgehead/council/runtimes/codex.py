@@ -161,7 +161,6 @@ class CodexCli(CliConnection):
         if self._key_variable is not None and machine.environment.get(self._key_variable):
             return None
         # It looks at the stored login only, so the variables come first (runtimes §4).
-        # Keys in the environment are none of its business.
         if machine.run(self.probing("login", "status")).exit_code == 0:
             return None
         return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)

@@ -48,9 +48,6 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 
-EXIT_AUTH: Final = 41
-EXIT_UNTRUSTED: Final = 55
-
 STARTUP_ERRORS: Final[StartupErrors] = (
     (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
     (re.compile(r"Error resuming session|Invalid session identifier"), ErrorClass.UNKNOWN_SESSION),
@@ -61,7 +58,7 @@ RETIRED_ACCOUNT: Final = "IneligibleTierError"
 UNEXPLAINED: Final = "gemini reported an error"
 # gemini exits with the status of a failed request, of which the system keeps the lowest eight bits.
 _HTTP_ERRORS: Final = range(400, 600)
-_EXIT_CLASSES: Final = {EXIT_AUTH: ErrorClass.AUTH, EXIT_UNTRUSTED: ErrorClass.UNTRUSTED_FOLDER}
+_EXIT_CLASSES: Final = {41: ErrorClass.AUTH, 55: ErrorClass.UNTRUSTED_FOLDER}
 # A node trace on stderr ends with the fields of the error object; the HTTP status is among them.
 _TRACE_STATUS: Final = re.compile(r"^\s*(?:code|status): (\d{3}),?$", re.MULTILINE)
 API_URL: Final = "https://generativelanguage.googleapis.com"
@@ -248,7 +245,7 @@ class AgyCli(CliConnection):
             return Missing(CLI_NOT_FOUND, "agy is tried only where gemini is missing or was refused for good")
         # `path` in the settings names the gemini program, not this one.
         options = {name: value for name, value in setup.settings.options.items() if name != "path"}
-        return super().locate(setup.with_options(options), machine)
+        return super().locate(replace(setup, settings=replace(setup.settings, options=options)), machine)
 
 
 class GeminiNative(NativeDispatch):

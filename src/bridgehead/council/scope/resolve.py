@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -18,7 +18,6 @@ from bridgehead.council.scope.scope import (
     Scope,
     ScopeFilter,
     ScopeRequest,
-    SeveralScopes,
     UnknownScope,
     is_text,
     renamed,
@@ -32,10 +31,8 @@ from bridgehead.host.files import read_bounded, write_atomic
 
 # What a project without git is known to hold and nobody wants reviewed.
 _NOT_SOURCE: Final = frozenset({"node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".hg", ".svn"})
-PATCH_NOT_APPLIED: Final = "patch_not_applied"
 _GITLINK: Final = "160000"
 _SYMLINK: Final = "120000"
-THE_WHOLE: Final = "the whole project"
 
 
 def take_from_disk(sieve: ScopeFilter, root: Path, path: str) -> None:
@@ -122,7 +119,7 @@ class Change:
         sieve = ScopeFilter(self._no_secrets)
         for path, content in contents.items():
             sieve.take(path, content)
-        warnings = () if applied else (PATCH_NOT_APPLIED,)
+        warnings = () if applied else ("patch_not_applied",)
         head = self._git.head()
         return self._scope("a patch", sieve, patch, base_commit=head, dirty=True, warnings=warnings)
 
@@ -240,7 +237,7 @@ def _apply_in_scratch(git: Git, patch: str) -> tuple[dict[str, bytes | None], bo
             if (content := read_working(git.directory, path)) is not None and _stays_inside(path):
                 make_dir((folder / path).parent, root=folder)
                 write_atomic(folder / path, content, root=folder)
-        applied = _try_patch(folder, git, patch)
+        applied = _try_patch(folder, patch)
         found = {path: read_working(folder, path) for path in paths if _stays_inside(path)}
     return {path: content for path, content in found.items() if content is not None}, applied
 
@@ -250,20 +247,14 @@ def _stays_inside(path: str) -> bool:
     return bool(parts) and not PurePosixPath(path).is_absolute() and ".." not in parts
 
 
-def _try_patch(folder: Path, git: Git, patch: str) -> bool:
+def _try_patch(folder: Path, patch: str) -> bool:
     """Apply it, or see that it has been applied already."""
     scratch = Git(folder, {"PATH": os.environ.get("PATH", os.defpath)})
     alone = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_DIR": str(folder / ".no-repository")}
-    attempts: tuple[Callable[[], bytes], ...] = (
-        lambda: scratch.run("apply", "--whitespace=nowarn", "-", stdin=patch.encode(), extra=alone),
-        lambda: scratch.run("apply", "--reverse", "--check", "-", stdin=patch.encode(), extra=alone),
-    )
-    for attempt in attempts:
-        try:
-            attempt()
-        except GitFailed:
-            continue
-        return True
+    for how in (["--whitespace=nowarn"], ["--reverse", "--check"]):
+        with suppress(GitFailed):
+            scratch.run("apply", *how, "-", stdin=patch.encode(), extra=alone)
+            return True
     return False
 
 
@@ -285,7 +276,8 @@ def resolve_scope(
 ) -> Scope:
     """The scope that was asked for; without any, the whole project. `allow_words` admits entries that name no path."""
     if len(request.kinds) > 1:
-        raise SeveralScopes(request.kinds)
+        kinds = ", ".join(request.kinds)
+        raise UserError(f"give only one of {kinds}", hint="a scope is either paths or one change")
     root = project.resolve()
     git = repository_at(root, environment)
     if request.kinds in ([], ["paths"]):
@@ -361,4 +353,4 @@ class _Paths:
 def _described(entry: str, path: str | None) -> str:
     if path is None:
         return entry
-    return THE_WHOLE if path == "." else path
+    return "the whole project" if path == "." else path

@@ -30,7 +30,6 @@ _HEADER: Final = re.compile(r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$",
 _HUNK: Final = re.compile(r"^@@ ", re.MULTILINE)
 _HUNK_START: Final = re.compile(r"@@ -\S+ \+(?P<new>\d+)")
 _HUNK_AND_AFTER: Final = re.compile(r"\A.*?(?=^@@ )", re.MULTILINE | re.DOTALL)
-_NO_FILE: Final = "/dev/null"
 _ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
 NAMED_IN_NOTES: Final = 5
@@ -100,7 +99,7 @@ def renamed(patch: str) -> dict[str, str]:
 
 
 def changed_lines(patch: str, marks: str = "+-") -> dict[str, str]:
-    """{path: the lines a patch adds to it and takes out of it}; a deleted file is known by its old name."""
+    """{path: the lines with these marks, added to it or taken out of it}; a deleted file is known by its old name."""
     taken: dict[str, str] = {}
     for section in sections(patch):
         if path := section.new or section.old:
@@ -108,10 +107,6 @@ def changed_lines(patch: str, marks: str = "+-") -> dict[str, str]:
             lines = (line[1:] for hunk in hunks for line in hunk.split("\n") if line.startswith(tuple(marks)))
             taken[path] = "\n".join(lines)
     return taken
-
-
-def removed_lines(patch: str) -> dict[str, str]:
-    return changed_lines(patch, "-")
 
 
 def _section(text: str) -> Section:
@@ -130,7 +125,7 @@ def _clean(name: str) -> str | None:
     bare = name.strip()
     if bare.startswith('"') and bare.endswith('"'):
         bare = _unquoted(bare[1:-1])
-    if bare == _NO_FILE:
+    if bare == "/dev/null":
         return None
     return re.sub(r"^[ab]/", "", bare)
 
@@ -166,13 +161,6 @@ class ScopeRequest:
             "--patch": self.patch is not None,
         }
         return [name for name, is_given in given.items() if is_given]
-
-
-class SeveralScopes(UserError):
-    """More than one way of naming the scope."""
-
-    def __init__(self, kinds: Iterable[str]) -> None:
-        super().__init__(f"give only one of {', '.join(kinds)}", hint="a scope is either paths or one change")
 
 
 class UnknownScope(UserError):

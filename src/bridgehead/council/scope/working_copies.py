@@ -20,9 +20,6 @@ from bridgehead.errors import FileError, UserError
 from bridgehead.host.directories import make_dir, make_private_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
-_COMPLETE: Final = "complete"
-_TREE: Final = "tree"
-_EMPTY: Final = "empty"
 _MARK_BYTES: Final = 1024
 BRANCH_PREFIX: Final = "bridgehead/"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
@@ -45,11 +42,11 @@ class Snapshot:
 
     @property
     def tree(self) -> Path:
-        return self.folder / _TREE
+        return self.folder / "tree"
 
     @property
     def empty(self) -> Path:
-        return self.folder / _EMPTY
+        return self.folder / "empty"
 
     def remove(self) -> None:
         """Take the copy away; safe to repeat."""
@@ -62,7 +59,7 @@ def take_snapshot(scope: Scope, *, folder: Path, review_id: str) -> Snapshot:
     if review_id in ("", ".", "..") or "/" in review_id:
         raise ValueError(f"{review_id!r} names no folder of its own")
     snapshot = Snapshot(folder / review_id)
-    mark = snapshot.folder / _COMPLETE
+    mark = snapshot.folder / "complete"
     with suppress(FileError):
         if read_bounded(mark, _MARK_BYTES).decode() == scope.fingerprint:
             return snapshot
@@ -82,13 +79,6 @@ def _put(tree: Path, path: str, content: bytes) -> None:
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-
-
-class NothingCommitted(UserError):
-    """A repository without a commit has nothing to branch off from."""
-
-    def __init__(self) -> None:
-        super().__init__("implement needs a commit to start from", hint="commit what you have, then repeat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +129,8 @@ def make_worktree(git: Git, project: Path, review_id: str) -> Worktree:
     try:
         base = git.commit("HEAD")
     except NoSuchRevision as error:
-        raise NothingCommitted from error
+        hint = "commit what you have, then repeat"
+        raise UserError("implement needs a commit to start from", hint=hint) from error
     folder = project / ".bridgehead"
     make_dir(folder / "worktrees", root=project)
     if not (folder / ".gitignore").exists():

@@ -24,8 +24,6 @@ COORDINATOR: Final = "coordinator"
 YOU: Final = "you"
 UNKNOWN_FAMILY: Final = "unknown"
 HIGH_DEPTH: Final = ("claude", "native-dispatch")
-
-
 ID_PREFIX: Final = {
     FindingClass.MULTI: MULTI_SOURCE_PREFIX,
     FindingClass.SINGLE: SINGLE_SOURCE_PREFIX,

@@ -27,8 +27,6 @@ _ONE_STEP_DOWN: Final = {
     Confidence.LOW: Confidence.LOW,
 }
 _RANK: Final = {("passed", "quote"): 0, ("passed", "line"): 1, ("failed", None): 2, ("unchecked", None): 3}
-
-
 MOST_CITED: Final = 3
 MOST_LINES: Final = 12
 AROUND: Final = 2
@@ -48,6 +46,7 @@ def finding_entry(
     best = min(members, key=_evidence_rank)
     fingerprint, fingerprints = cluster_fingerprint([_identity(member) for member in members])
     confidence = finding.confidence
+    alone = (seats[0] for seats in (finding.seats, finding.confirming_seats) if len(seats) == 1)
     record = tuple(record_of(finding, [one for one in notes if one.finding_id in (finding.id, finding.was)]))
     return FindingEntry(
         id=finding.id,
@@ -60,7 +59,7 @@ def finding_entry(
         remediation=finding.action,
         domains=finding.domains,
         confirmed_by=finding.confirming_seats if finding.cls is FindingClass.MULTI else (),
-        source_bridge=finding.seats[0] if len(finding.seats) == 1 else _only_confirming(finding),
+        source_bridge=next(alone, None),
         source_findings=tuple(
             SourceFinding(source.seat.name, source.output.id, source.is_unverified) for source in finding.sources
         ),
@@ -122,10 +121,6 @@ def cited_lines(check: Mapping[str, Any], tree: Tree | None) -> Iterator[CitedLi
             first, last = reference["lines"]
             start, end = max(first - AROUND, 1), min(last, first + MOST_LINES) + AROUND
             yield CitedLines(reference["path"], (first, last), start, tuple(text.lines[start - 1 : end]))
-
-
-def _only_confirming(finding: CouncilFinding) -> str | None:
-    return finding.confirming_seats[0] if len(finding.confirming_seats) == 1 else None
 
 
 def _identity(output: Output) -> Identity:

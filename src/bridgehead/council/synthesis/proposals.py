@@ -56,10 +56,10 @@ class ProposalLife:
     replaced_by: tuple[str, ...] = ()
     issued: frozenset[str] = field(default=frozenset())
 
-    def after(self, event: ProposalEvent) -> ProposalLife | None:
-        """The state after `event`, or None when the table does not list it: ignored, and to be logged."""
+    def after(self, event: ProposalEvent) -> ProposalLife:
+        """The state after `event`; one that the table does not list changes nothing."""
         if self.state not in LIVE:
-            return None
+            return self
         match event.step:
             case ProposalStep.CHALLENGE if event.challenge_id and event.challenge_id not in self.issued:
                 return self._challenged(event.challenge_id)
@@ -73,7 +73,7 @@ class ProposalLife:
             case ProposalStep.MERGE | ProposalStep.SPLIT:
                 return replace(self, state=ProposalState.PARKED, replaced_by=event.children)
             case _:
-                return None
+                return self
 
     def ended(self, *, chosen: bool) -> ProposalLife:
         """The final state; a proposal with an open challenge is never accepted, chosen or not."""
@@ -96,25 +96,12 @@ class ProposalLife:
         return replace(self, state=state, open_challenges=left)
 
 
-@dataclass(frozen=True, slots=True)
-class LivedProposal:
-    """Where a proposal ended, and the events that had no effect."""
-
-    life: ProposalLife
-    ignored: tuple[ProposalEvent, ...]
-
-
-def live_through(events: Sequence[ProposalEvent], *, chosen: bool) -> LivedProposal:
+def live_through(events: Sequence[ProposalEvent], *, chosen: bool) -> ProposalLife:
     """Carry a new proposal through `events` to the end of the run."""
     life = ProposalLife()
-    ignored: list[ProposalEvent] = []
     for event in events:
-        later = life.after(event)
-        if later is None:
-            ignored.append(event)
-        else:
-            life = later
-    return LivedProposal(life.ended(chosen=chosen), tuple(ignored))
+        life = life.after(event)
+    return life.ended(chosen=chosen)
 
 
 def proposal_entries(
@@ -140,7 +127,7 @@ def _told(
     proposal_id: str, finding: CouncilFinding, notes: Sequence[ChallengeNote], chosen: frozenset[str]
 ) -> dict[str, Any]:
     mine = [note for note in notes if note.finding_id in (finding.id, finding.was)]
-    life = live_through(list(_events(finding, mine)), chosen=bool({finding.id, finding.was} & chosen)).life
+    life = live_through(_events(finding, mine), chosen=bool({finding.id, finding.was} & chosen))
     said, revisions = _said(finding), [source.output.revision for source in finding.sources]
     return {
         "id": proposal_id,

@@ -149,13 +149,12 @@ class Synthesis:
             for finding in stage.findings:
                 notes = tuple(note for note in stage.notes if note.finding_id in (finding.id, finding.was))
                 self._settled[_signature(finding)] = (finding, notes)
-        old = tuple(note for one in self._beside for note in self._settled.get(_signature(one), (one, ()))[1])
         self._finish(
             [*self._beside, *stage.findings],
             CrossDebate(
                 outcome=stage.outcome,
                 rounds=stage.rounds,
-                notes=(*old, *stage.notes),
+                notes=(*self._old_notes(), *stage.notes),
                 usage=self._tally.usage(),
                 recommendation=stage.recommendation,
                 contradictions=tuple(stage.contradictions),
@@ -173,7 +172,7 @@ class Synthesis:
         return False
 
     def _old_notes(self) -> tuple[ChallengeNote, ...]:
-        return tuple(note for one in self._beside for note in self._settled[_signature(one)][1])
+        return tuple(note for one in self._beside for note in self._settled.get(_signature(one), (one, ()))[1])
 
 
 def _without_seat(step: dict[str, Any]) -> dict[str, Any]:

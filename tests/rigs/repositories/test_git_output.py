@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.errors import FileError, ProcessError, UserError
-from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
+from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import parse_status
@@ -104,7 +104,7 @@ def test_objects_that_are_missing_or_too_large_read_as_nothing(world, clone, mon
 
 def test_outside_a_work_tree_there_is_nothing_to_open(world, tmp_path):
     for place in (tmp_path / "home", world.remote, world.base / "a" / ".git"):
-        with pytest.raises(NotARepository, match="cwd is not inside a git repo") as refused:
+        with pytest.raises(UserError, match="cwd is not inside a git repo") as refused:
             GitRepository(place)
         assert refused.value.exit_code == 1
 

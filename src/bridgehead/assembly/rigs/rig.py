@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def make_rig(directory: str, say: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None) -> Rig:
-    """The rig of the clone around `directory`, or NotARepository. `say` gets the conversation.
+    """The rig of the clone around `directory`, or a UserError. `say` gets the conversation.
 
     `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
     """

@@ -6,14 +6,7 @@ the file and once more when it hashes. Writers call `clean_body` first, after wh
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
-
 from bridgehead.rigs.envelope.text import utf8
-
-if TYPE_CHECKING:
-    import hashlib
-    from collections.abc import Callable
 
 BOM = "\ufeff"
 
@@ -33,14 +26,9 @@ def normalise_body(text: str) -> str:
 
 def body_hash(text: str) -> str:
     """Return the lowercase hex SHA-256 of the normalised body."""
-    return _sha256()(utf8(normalise_body(text))).hexdigest()
-
-
-@cache
-def _sha256() -> Callable[[bytes], hashlib._Hash]:
     from hashlib import sha256  # late: listing threads hashes nothing
 
-    return sha256
+    return sha256(utf8(normalise_body(text))).hexdigest()
 
 
 def clean_body(text: str) -> str:

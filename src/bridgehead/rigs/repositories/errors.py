@@ -1,7 +1,6 @@
 """What a bridge repository cannot do, in the wording scripts match (rigs §8 error wording, §13).
 
 UserError, exit 1
-  NotARepository
   GitFailed                   a git command was refused; `git_says` holds git's own words
     CommitFailed  SigningFailed  FetchFailed  PushFailed
 """
@@ -47,19 +46,6 @@ class PushFailed(GitFailed):
 
     def __init__(self, remote: str, branch: str, git_says: str) -> None:
         super().__init__(f"git push {remote} {branch} failed", git_says, hint=advice_on(git_says))
-
-
-class NotARepository(UserError):
-    """The command was run outside any work tree."""
-
-    def __init__(self, cwd: str, git_says: str = "") -> None:
-        cause = cause_of(git_says)
-        ordinary = not cause or cause.startswith("not a git repository")
-        super().__init__(
-            f"cwd is not inside a git repo (cwd={cwd})",
-            hint="git init, or change to a directory of the repository" if ordinary else cause,
-        )
-        self.git_says = git_says
 
 
 def cause_of(git_says: str) -> str:

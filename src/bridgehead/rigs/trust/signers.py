@@ -68,10 +68,7 @@ def parse_public_key(text: str) -> PublicKey:
 
 def signers(text: str) -> Iterator[Signer]:
     """Yield what the file says, leaving out comments and lines that make no sense."""
-    for line in text.splitlines():
-        signer = _read_line(line)
-        if signer is not None:
-            yield signer
+    yield from filter(None, map(_read_line, text.splitlines()))
 
 
 def with_signer(text: str, principal: str, key: PublicKey, since: int | None = None) -> str:
@@ -93,10 +90,10 @@ def with_signer(text: str, principal: str, key: PublicKey, since: int | None = N
 
 def without_signer(text: str, principal: str) -> str:
     """Return the file without any key of a signer that is in it; other names on a line keep theirs."""
-    kept = [_line_without(line, principal) for line in text.splitlines(keepends=True)]
-    if all(was == now for was, now in zip(text.splitlines(keepends=True), kept, strict=True)):
+    kept = "".join(_line_without(line, principal) for line in text.splitlines(keepends=True))
+    if kept == text:
         raise NotFound(f'trust: no signer "{principal}" in the allowed-signers file')
-    return "".join(kept)
+    return kept
 
 
 def pins(text: str) -> list[Pin]:

@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.errors import FileError, LockTimeout
+from bridgehead.errors import FileError, LockTimeout, UserError
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import translated
 from bridgehead.host.files import read_bounded
 from bridgehead.host.locks import FileLock, read_holder
-from bridgehead.rigs.repositories.errors import GitFailed, NotARepository
+from bridgehead.rigs.repositories.errors import GitFailed, cause_of
 from bridgehead.rigs.repositories.git.command import NOTHING, Git, GitAnswer, require_success
 from bridgehead.rigs.repositories.records import MAX_FILE_BYTES
 
@@ -189,10 +189,13 @@ class Location(NamedTuple):
 
 
 def locate(git: Git) -> Location:
-    """Find the work tree around git's directory, or raise NotARepository."""
+    """Find the work tree around git's directory, or raise UserError."""
     answer = git.ask("rev-parse", *_QUESTIONS, hooks_path_shown=True)
     if answer.code != 0:
-        raise NotARepository(git.directory, answer.stderr)
+        cause = cause_of(answer.stderr)
+        ordinary = not cause or cause.startswith("not a git repository")
+        advice = "git init, or change to a directory of the repository" if ordinary else cause
+        raise UserError(f"cwd is not inside a git repo (cwd={git.directory})", hint=advice)
     lines = answer.text.removesuffix("\n").split("\n")
     if len(lines) != len(Location._fields):
         raise GitFailed("a repository whose path holds a line break cannot be used")

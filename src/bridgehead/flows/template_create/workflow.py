@@ -175,31 +175,20 @@ class _TemplateRun:
         template_of = {made.original_path: made.template_path for made in templates.templates}
         basics = {agent.name: render_agent(agent, template_of) for agent in recommendation.create_new}
         self._phase(6, lambda _: self._write_agents(basics), lambda count: f"{count} agent files")
-        enhanced: EnhancedSet | None = self._phase(
-            7,
-            lambda ctx: self._enhance(ctx, basics, analysis, templates, settings),
-            enhancement_summary,
-            result=EnhancedSet,
-        )
+
+        def enhance(ctx: PhasedContext) -> EnhancedSet:
+            made = p7_agent_texts.run_phase(
+                ctx, basics, analysis, templates.templates, settings, self._choices.project_path
+            )
+            self._write_agents({agent.name: agent.content for agent in made.agents})
+            return made
+
+        enhanced: EnhancedSet | None = self._phase(7, enhance, enhancement_summary, result=EnhancedSet)
         return enhanced or EnhancedSet()
 
     def _write_agents(self, texts: dict[str, str]) -> int:
         self.staging.write({f"agents/{name}.md": text for name, text in texts.items()})
         return len(texts)
-
-    def _enhance(
-        self,
-        ctx: PhasedContext,
-        basics: dict[str, str],
-        analysis: CodebaseAnalysis,
-        templates: TemplateSet,
-        settings: Settings,
-    ) -> EnhancedSet:
-        enhanced = p7_agent_texts.run_phase(
-            ctx, basics, analysis, templates.templates, settings, self._choices.project_path
-        )
-        self._write_agents({agent.name: agent.content for agent in enhanced.agents})
-        return enhanced
 
     def _documents(
         self,

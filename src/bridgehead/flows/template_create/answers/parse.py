@@ -124,7 +124,6 @@ class Fields:
 SOURCES = ("custom", "template", "global")
 # A bare list says nothing about how sure it is; this is what it counts as (flows §12).
 CONFIDENCE_OF_A_LIST = 0.85
-_LIST_MEMBERS = ("name", "description", "reason", "technologies", "priority")
 
 
 def read_recommendation(
@@ -184,8 +183,6 @@ def _new(value: Any, warnings: list[str]) -> NewAgent:
 def _listed(value: Any, warnings: list[str]) -> NewAgent | None:
     try:
         item = Fields.of(value, "the item", warnings)
-        if any(member not in item.members for member in _LIST_MEMBERS):
-            raise Unfit("a member is missing")
         return NewAgent(
             name=item.required_text("name"),
             description=item.required_text("description"),

@@ -14,37 +14,34 @@ from bridgehead.flows.template_create.project.analysis import UNKNOWN, Layer, Pa
 from bridgehead.flows.template_create.project.languages import is_test, language_of
 
 MOST_DIRECTORIES: Final = 8
-
-_DIRECTORIES: Final[Mapping[str, tuple[str, ...]]] = {
+# Layer, from outside to inside -> what it is, and the names of directories that show it.
+_LAYERS: Final = {
     "Presentation": (
-        *("routes", "controllers", "views", "endpoints", "components", "pages", "screens", "web", "api", "ui", "cli"),
-        *("commands", "cmd", "dashboard"),
+        "What users and other programs talk to.",
+        "routes controllers views endpoints components pages screens web api ui cli commands cmd dashboard",
     ),
-    "Domain": ("domain", "core", "models", "entities", "contract", "contracts"),
-    "Application": ("services", "stores", "usecases", "use_cases", "application", "operations", "features"),
+    "Domain": (
+        "The words and rules of the subject, without input or output.",
+        "domain core models entities contract contracts",
+    ),
+    "Application": (
+        "What the program does, put together from the domain.",
+        "services stores usecases use_cases application operations features",
+    ),
     "Infrastructure": (
-        *("infrastructure", "persistence", "repositories", "lib", "upload", "scripts", "middleware", "adapters"),
-        *("transports", "host", "db", "database", "migrations", "internal", "clients"),
+        "What talks to the machine, the network and the stores.",
+        (
+            "infrastructure persistence repositories lib upload scripts middleware adapters transports host db "
+            "database migrations internal clients"
+        ),
     ),
-    "Shared": ("utils", "helpers", "shared", "common"),
-    "ViewModels": ("viewmodels",),
-    "Engines": ("engines",),
-    "Handlers": ("handlers",),
-    "Processors": ("processors",),
+    "Shared": ("Small parts that every other layer uses.", "utils helpers shared common"),
+    "ViewModels": ("State and commands behind the views.", "viewmodels"),
+    "Engines": ("Self-contained computations.", "engines"),
+    "Handlers": ("One handler per message or request.", "handlers"),
+    "Processors": ("Stages that transform what passes through.", "processors"),
 }
-_LAYER_OF: Final = {name: layer for layer, names in _DIRECTORIES.items() for name in names}
-
-_DESCRIPTIONS: Final = {
-    "Presentation": "What users and other programs talk to.",
-    "Domain": "The words and rules of the subject, without input or output.",
-    "Application": "What the program does, put together from the domain.",
-    "Infrastructure": "What talks to the machine, the network and the stores.",
-    "Shared": "Small parts that every other layer uses.",
-    "ViewModels": "State and commands behind the views.",
-    "Engines": "Self-contained computations.",
-    "Handlers": "One handler per message or request.",
-    "Processors": "Stages that transform what passes through.",
-}
+_LAYER_OF: Final = {name: layer for layer, (_, names) in _LAYERS.items() for name in names.split()}
 
 
 def layer_of(path: str) -> str | None:
@@ -64,8 +61,8 @@ def layers_in(paths: Iterable[str]) -> list[Layer]:
         layer = layer_of(path) if language_of(path) and not is_test(path) else None
         if layer is not None:
             directories.setdefault(layer, Counter())[_telling_directory(path)] += 1
-    found = sorted(directories, key=list(_DIRECTORIES).index)
-    return [Layer(name, _largest(directories[name]), _DESCRIPTIONS[name]) for name in found]
+    found = [name for name in _LAYERS if name in directories]
+    return [Layer(name, _largest(directories[name]), _LAYERS[name][0]) for name in found]
 
 
 def architecture_of(layers: Sequence[Layer], paths: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, asking, run_flow
 from bridgehead.flows.journals.sqlite import SqliteJournal
-from bridgehead.flows.operations.cancel import PruneRequest, prune
+from bridgehead.flows.operations.cancel import prune
 from bridgehead.flows.operations.inspect import CheckedRun, check
 from flows.support.flow_processes import shell_in
 
@@ -167,14 +167,14 @@ def test_pruning_forgets_what_ended_long_ago_and_keeps_what_can_go_on(flow_proje
     old, failed = finish(flow_project, size=20_000), finish(flow_project, fails=True)
     paused = flow_project.run(FLOW, given={"tag": "v1"}).flow_id
     flow_project.clock.advance(31 * 86_400)
-    would = prune(PruneRequest(flow_project.root, 30, dry_run=True), inputs)
+    would = prune(flow_project.root, 30, inputs, dry_run=True)
     assert ([run.id for run in would], known(flow_project)) == ([old], [old, failed, paused])
-    assert [run.id for run in prune(PruneRequest(flow_project.root, 30), inputs)] == [old]
+    assert [run.id for run in prune(flow_project.root, 30, inputs)] == [old]
     assert known(flow_project) == [failed, paused]
     with SqliteJournal(flow_project.private / "journal.db") as journal:
         assert journal.lookup(old) == {} and journal.attempts(paused)
         assert journal._db.execute("SELECT count(*) FROM blob").fetchone() == (0,)
-    prune(PruneRequest(flow_project.root, 30, failed=True), inputs)
+    prune(flow_project.root, 30, inputs, failed=True)
     assert known(flow_project) == [paused]
 
 

@@ -13,22 +13,11 @@ from typing import Any
 import click
 
 from bridgehead.cli.click_classes import Group
-from bridgehead.cli.flows import fleet, run_resume
-from bridgehead.cli.flows.reports import (
-    STEPS_PER_PAGE,
-    StepPage,
-    check_text,
-    list_document,
-    list_text,
-    run_document,
-    status_document,
-    status_text,
-)
+from bridgehead.cli.flows import fleet, reports, run_resume
 from bridgehead.cli.output import App, read_text
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.handlers import Reply, make_handler
-from bridgehead.flows.operations.cancel import PruneRequest
 from bridgehead.flows.operations.cancel import cancel as cancel_run
 from bridgehead.flows.operations.cancel import prune as prune_runs
 from bridgehead.flows.operations.inspect import ListRequest, list_runs
@@ -198,7 +187,7 @@ def respond(
 @click.argument("flow_id", metavar="[ID]", required=False)
 @directory_option
 @click.option(
-    "--page", type=click.IntRange(1), help=f"This page of its steps, {STEPS_PER_PAGE} each; default: the last."
+    "--page", type=click.IntRange(1), help=f"This page of its steps, {reports.STEPS_PER_PAGE} each; default: the last."
 )
 @click.option("--all", "everything", is_flag=True, help="Show every step.")
 @fleet.database_option
@@ -209,8 +198,10 @@ def status(
     """Show a flow's state and what it is waiting for; ID defaults to the newest of this directory."""
     with fleet.owner_of(app, flow_id, root, database) as owner:
         found = owner.status(flow_id) if owner else status_of(root or app.cwd, flow_id)
-    steps = StepPage.of(found.steps, page, everything=everything)
-    app.emit(status_document(found, steps), lambda: status_text(found, steps, SystemClock().now(), app.width))
+    steps = reports.StepPage.of(found.steps, page, everything=everything)
+    app.emit(
+        reports.status_document(found, steps), lambda: reports.status_text(found, steps, SystemClock().now(), app.width)
+    )
 
 
 @flow.command(
@@ -230,8 +221,11 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
         with app.assembly().store(read_only=True) as store:
             places = tuple({app.cwd: None, **paused_projects(store, meant.name)})
     checked = check_runs(meant, places)
-    document = [{**run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
-    app.emit({"flow": meant.name, "version": meant.version, "runs": document}, lambda: check_text(meant.name, checked))
+    document = [{**reports.run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
+    app.emit(
+        {"flow": meant.name, "version": meant.version, "runs": document},
+        lambda: reports.check_text(meant.name, checked),
+    )
     return ExitCode.DONE if all(one.goes_on for one in checked) else ExitCode.USER
 
 
@@ -253,7 +247,7 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
     days = keep_days(app.assembly().settings) or None if days is None else days
     if days is None:
         raise UserError("how old may flows become?", hint="bridgehead flow prune --days 30, or set flows.keep_days")
-    gone = prune_runs(PruneRequest(root or app.cwd, days, failed, dry_run))
+    gone = prune_runs(root or app.cwd, days, failed=failed, dry_run=dry_run)
     document = {"forgotten": [run.id for run in gone], "dry_run": dry_run}
     word = "would be forgotten" if dry_run else "forgotten"
     text = "".join(f"{run.id}  {run.name}  {run.status}\n" for run in gone)
@@ -273,7 +267,7 @@ def list_(app: App, root: Path | None, limit: int, database: str | None) -> None
             theirs = known.list(limit)
             runs = sorted([*listed.runs, *theirs.runs], key=lambda run: run.created, reverse=True)
             listed = listed._replace(runs=tuple(runs[:limit]), waits_for=theirs.waits_for)
-    app.emit(list_document(listed), lambda: list_text(listed, SystemClock().now(), app.width))
+    app.emit(reports.list_document(listed), lambda: reports.list_text(listed, SystemClock().now(), app.width))
 
 
 @flow.command(examples=("bridgehead flow cancel flow-20251118-103000-4f2a", "bridgehead flow cancel 4f2a"))

@@ -93,11 +93,6 @@ def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
         raise FlowMistake(f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}")
 
 
-def refuse_senseless_expiry(ask: Ask) -> None:
-    if ask.expires is not None and not ask.expires > 0:
-        raise FlowMistake(f"ask {ask.name!r} expires after {ask.expires} s; it must be more than 0")
-
-
 class OpenCall:
     """A call a branch is waiting for, as it stands after this pass."""
 

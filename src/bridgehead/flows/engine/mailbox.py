@@ -22,10 +22,6 @@ class Rejected:
         self.note = note
         self.reason = reason
 
-    @property
-    def action(self) -> str:
-        return f"rejected:{self.note}"
-
 
 Asked = Mapping[str, tuple[Call, Attempt]]
 """The attempts of outstanding calls by request id, in lower case."""
@@ -104,7 +100,7 @@ class Mailbox:
             if not isinstance(found, Rejected) and found[0].path in self.answers:
                 found = Rejected("foreign", "the call has been answered already")
             if isinstance(found, Rejected):
-                notes.append(found.action)
+                notes.append(f"rejected:{found.note}")
                 self.files.reject(path, found.reason)
             else:
                 call, matched = found

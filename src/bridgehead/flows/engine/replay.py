@@ -101,7 +101,7 @@ class Replay:
         self._begin(flow_id, clock, journal.lookup(flow_id))
 
     def _begin(self, flow_id: str, clock: Clock, records: dict[str, Record]) -> None:
-        self._flow_id = flow_id
+        self.flow_id = flow_id
         self.clock = clock
         self._records = records
         self._visited: set[str] = set()
@@ -114,10 +114,6 @@ class Replay:
         self._guest: str | None = None
         self.on_forgotten: Callable[[], None] = lambda: None
         """Told when a step is done again, and with it everything after it."""
-
-    @property
-    def flow_id(self) -> str:
-        return self._flow_id
 
     def find(self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False) -> Record | None:
         """The record at `path`; NonDeterministic when it belongs to another call. No digest: any input will do."""
@@ -236,7 +232,7 @@ class Replay:
 
     def complete(self, record: Record, attempts: Sequence[Attempt]) -> None:
         """Record how a call ended, together with its requests."""
-        self._journal.complete(self._flow_id, record, attempts)
+        self._journal.complete(self.flow_id, record, attempts)
         self._remember(record)
 
     def refuse_unvisited(self) -> None:
@@ -249,7 +245,7 @@ class Replay:
         return utc_text(self.clock.now())
 
     def _append(self, record: Record) -> Record:
-        self._journal.append(self._flow_id, record)
+        self._journal.append(self.flow_id, record)
         self._remember(record)
         return record
 
@@ -258,7 +254,7 @@ class Replay:
         self.made.append(record)
 
     def _forget_from(self, path: str) -> None:
-        self._journal.forget_from(self._flow_id, path)
+        self._journal.forget_from(self.flow_id, path)
         made = list(self._records)
         for later in made[made.index(path) :]:
             del self._records[later]

@@ -6,19 +6,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Remark, Verdict, outstanding_calls, prompt_sha256
-from bridgehead.flows.engine.asks import (
-    Ask,
-    Blocked,
-    Fallback,
-    OpenCall,
-    Stopped,
-    refuse_senseless_expiry,
-    refuse_unwritable,
-)
+from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall, Stopped, refuse_unwritable
 from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest, encoded
 from bridgehead.flows.engine.settlement import Action, Rules, Settlement, settle
-from bridgehead.flows.errors import NonDeterministic
+from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.files.checkpoint_files import RunFiles
 from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.interfaces import Announcer
@@ -182,7 +174,8 @@ class RunPass:
             return encoded(fallback(failure), f"the fallback of {path} has run; its result")
 
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
-        refuse_senseless_expiry(ask)
+        if ask.expires is not None and not ask.expires > 0:
+            raise FlowMistake(f"ask {ask.name!r} expires after {ask.expires} s; it must be more than 0")
         self._asked += 1
         prompt, schema = ask.full_prompt, ask.answer_schema
         now = self.replay.now()

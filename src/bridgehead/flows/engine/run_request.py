@@ -132,15 +132,6 @@ def open_sqlite(root: FlowRoot) -> SqliteJournal:
     return SqliteJournal(root.journal)
 
 
-def _say_nothing(_pause: Pause) -> None:
-    """Nobody watches the run."""
-
-
-def _project_only(_root: Path) -> tuple[Path, ...]:
-    """No other place has been configured."""
-    return ()
-
-
 class RunInputs:
     """What a run works with. The defaults are the machine's own; assembly passes an announcer, tests a clock."""
 
@@ -151,8 +142,8 @@ class RunInputs:
         invoker: AgentInvoker | None = None,
         open_journal: Callable[[FlowRoot], SqliteJournal] = open_sqlite,
         new_id: Callable[[], str] = new_request_id,
-        on_wait: Callable[[Pause], None] = _say_nothing,
-        output_directories: Callable[[Path], tuple[Path, ...]] = _project_only,
+        on_wait: Callable[[Pause], None] = lambda _: None,
+        output_directories: Callable[[Path], tuple[Path, ...]] = lambda _: (),
         response_owners: frozenset[int] | None = None,
         size_limits: Mapping[str, int] = SIZE_LIMITS,
         keep_days: float = 0,

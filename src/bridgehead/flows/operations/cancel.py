@@ -51,29 +51,25 @@ def cancel(directory: Path, flow_id: str, inputs: RunInputs | None = None) -> Ca
     return CancelResult(run, post_mortem)
 
 
-class PruneRequest(NamedTuple):
-    """Forget what ended more than `days` ago; failed runs, which could be retried, only with `failed`."""
+def prune(
+    directory: Path, days: float, inputs: RunInputs | None = None, *, failed: bool = False, dry_run: bool = False
+) -> tuple[Run, ...]:
+    """Forget runs that ended more than `days` ago, and rejected answers of that age; the runs it does or would forget.
 
-    root: Path
-    days: float
-    failed: bool = False
-    dry_run: bool = False
-
-
-def prune(request: PruneRequest, inputs: RunInputs | None = None) -> tuple[Run, ...]:
-    """Forget runs that ended long ago, and rejected answers of that age; those that were or would be forgotten."""
+    Failed runs, which could be retried, are forgotten only with `failed`.
+    """
     inputs = inputs or RunInputs()
-    if not request.days >= 0:
+    if not days >= 0:
         raise UserError("--days cannot be negative")
-    root = FlowRoot.open(request.root)
+    root = FlowRoot.open(directory)
     if not root.journal.exists():
         return ()
-    before = inputs.clock.now() - timedelta(days=min(request.days, MOST_DAYS))
+    before = inputs.clock.now() - timedelta(days=min(days, MOST_DAYS))
     with root.locked(), inputs.open_journal(root) as journal:
-        old = tuple(run for run in journal.runs() if run.is_over_since(utc_text(before), failed=request.failed))
-        if old and not request.dry_run:
+        old = tuple(run for run in journal.runs() if run.is_over_since(utc_text(before), failed=failed))
+        if old and not dry_run:
             journal.forget([run.id for run in old])
-    if root.rejected.is_dir() and not request.dry_run:
+    if root.rejected.is_dir() and not dry_run:
         for path in root.rejected.iterdir():
             if path.is_file() and path.lstat().st_mtime < before.timestamp():
                 path.unlink(missing_ok=True)

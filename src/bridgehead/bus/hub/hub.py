@@ -13,7 +13,7 @@ import logging
 import socket
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
 
@@ -284,8 +284,6 @@ class HubMember(WatchedConversation):
 
 class MemoryTransport:
     """A place at a hub of this process."""
-
-    scheme: ClassVar[str] = "memory"
 
     def __init__(self, hub: Hub, expect: Callable[[Audience], None] | None = None) -> None:
         """`expect` is called with whom the bridge serves, for a hub that is part of a fabric."""

@@ -33,7 +33,7 @@ from bridgehead.bus.actions import (
 from bridgehead.bus.bridge.admission import ABSENT
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.counters import OutcomeCounters
-from bridgehead.bus.bridge.state_store import MemoryState, StateStore
+from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.interfaces import Announcer, LogAnnouncer
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.transports.base import HubListener, Transport
@@ -76,7 +76,7 @@ class Relay(HubListener):
         self.bridge = bridge
         self.counters = counters or OutcomeCounters()
         self._transport = transport
-        self._state = state or MemoryState()
+        self._state = state or StateStore()
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._now = self._clock.monotonic

@@ -266,7 +266,7 @@ class BusServer:
         """Whose a name is that was not assigned here: an enrolled participant's, a chat page's, another bridge's."""
         if name in self._directory.records or name.startswith(CHAT_PREFIX):
             return name
-        return None if self._registry is None else self._registry.owner_of(name)
+        return None if self._registry is None else self._registry.owners.owner_of(name)
 
     async def _start_gateway(self) -> None:
         serving, services = self.settings.serving, self._services

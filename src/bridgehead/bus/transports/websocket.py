@@ -54,7 +54,6 @@ class _HubConversation(WatchedConversation):
         self._listener: HubListener | None = listener
         self._heartbeat = heartbeat
         self._is_open = False
-        self._keeps_up = True
 
     def send(self, message: Message) -> bool:
         if not self._is_open:
@@ -89,12 +88,6 @@ class _HubConversation(WatchedConversation):
             )
         else:
             self._listener.ignored("malformed")
-
-    def paused(self) -> None:
-        self._keeps_up = False
-
-    def resumed(self) -> None:
-        self._keeps_up = True
 
     def closed(self, code: int, reason: str) -> None:
         self._heartbeat.forget(self)

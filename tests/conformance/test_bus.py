@@ -314,7 +314,7 @@ class Sequence:
                 "participant": effect.participant,
                 "direction": effect.direction,
                 "topic": effect.topic,
-                "outcome": effect.word,
+                "outcome": effect.outcome if effect.reason is None else f"{effect.outcome}:{effect.reason}",
             }
             for effect in effects
             if isinstance(effect, Outcome)

@@ -103,11 +103,6 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     size: int = 0
     waited_s: float = 0.0
 
-    @property
-    def word(self) -> str:
-        """`delivered`, `dropped:echo`, `refused:malformed`, …"""
-        return self.outcome if self.reason is None else f"{self.outcome}:{self.reason}"
-
 
 class Undelivered(msgspec.Struct, frozen=True):
     """Speech for a participant that it will not get: it is `absent`, or did not come back or read in time."""

@@ -33,10 +33,10 @@ from bridgehead.bus.actions import (
 from bridgehead.bus.bridge.admission import ABSENT
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.counters import OutcomeCounters
-from bridgehead.bus.bridge.state_store import MemoryState, StateStore
+from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.interfaces import Announcer, LogAnnouncer
 from bridgehead.bus.participants.record import ParticipantRecord
-from bridgehead.bus.transports.base import Transport
+from bridgehead.bus.transports.base import HubListener, Transport
 from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
@@ -59,13 +59,7 @@ class ParticipantConnection(Protocol):
     """Whether it is there for what nobody has asked, too."""
 
 
-class HubFilter(Protocol):
-    """Sees hub messages before participants do."""
-
-    def holds_back(self, message: Message) -> bool: ...
-
-
-class Relay:
+class Relay(HubListener):
     """One bridge at work."""
 
     def __init__(
@@ -82,7 +76,7 @@ class Relay:
         self.bridge = bridge
         self.counters = counters or OutcomeCounters()
         self._transport = transport
-        self._state = state or MemoryState()
+        self._state = state or StateStore()
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._now = self._clock.monotonic
@@ -95,8 +89,8 @@ class Relay:
         self._saving: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
-        self.filter: HubFilter | None = None
-        """Escalation to an upstream bridge, where there is one (bus §7)."""
+        self.holds_back: Callable[[Message], bool] | None = None
+        """Keeps hub messages from participants, for escalation to an upstream bridge where there is one (bus §7)."""
         self.overhearing: list[Callable[[Message], bool]] = []
         """Each may take what a participant says for itself, before it reaches the hub, and says so."""
         self.watcher: Callable[[Message], None] | None = None
@@ -111,7 +105,7 @@ class Relay:
             Left: self._left,
             Close: self._close,
             Undelivered: self._undelivered,
-            HubIgnored: self._hub_ignored,
+            HubIgnored: lambda effect: self.ignored(effect.reason),
             **dict.fromkeys(get_args(StateChange), self._keep),
         }
 
@@ -211,7 +205,7 @@ class Relay:
         """The hub carried a message."""
         if self.watcher is not None:
             self.watcher(message)
-        if self.filter is None or not self.filter.holds_back(message):
+        if self.holds_back is None or not self.holds_back(message):
             self._execute(self.bridge.hub_sent(message, self._now()))
 
     def offer(self, message: Message) -> None:
@@ -358,9 +352,6 @@ class Relay:
             self.counters.hub_ignored["undelivered"] += 1
             self._announce("bus.undelivered", participant=effect.participant, reason=effect.reason)
             self._execute(self.bridge.tell_undelivered(effect, self._now()))
-
-    def _hub_ignored(self, effect: HubIgnored) -> None:
-        self.ignored(effect.reason)
 
     def _announce(self, kind: str, **data: Any) -> None:
         bridge_id = self.bridge.settings.bridge_id

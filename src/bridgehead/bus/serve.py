@@ -49,7 +49,7 @@ from bridgehead.bus.relay import Relay
 from bridgehead.bus.settings import Address, BusSettings, ServingSettings, without_credentials
 from bridgehead.bus.sockets.dial import BadUrl
 from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
-from bridgehead.bus.transports.base import Audience, Transport
+from bridgehead.bus.transports.base import Audience, HubListener, Transport
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import NOTICE
 from bridgehead.errors import BridgeheadError
@@ -192,7 +192,7 @@ class BusServer:
         access = self._fabric_access
         if access is None:
             return
-        from bridgehead.bus.hub.nats_fabric import Fabric, keep_up
+        from bridgehead.bus.hub.nats_fabric import Fabric
         from bridgehead.bus.transports.nats_registry import NatsRegistry
 
         serving, bridge = self.settings.serving, self.settings.bridge
@@ -206,7 +206,7 @@ class BusServer:
         if self.hub is not None:
             fabric = Fabric(self.hub, access, serving.deployment, self._registry, bridge.group_topics)
             self._fabric_expects, self._drain = fabric.expect, fabric.drain
-            self.fabric_link = keep_up(fabric, self._link_states.announcing("fabric"))
+            self.fabric_link = HubLink(fabric, HubListener(), self._link_states.announcing("fabric"))
             self._closing.push_async_callback(self.fabric_link.stop)
 
     @property
@@ -241,7 +241,11 @@ class BusServer:
             owner_of=self._owner_of,
             now=self._services.clock.monotonic(),
         )
-        transport = self._transport()
+        transport: Transport
+        if self.hub is not None:
+            transport = MemoryTransport(self.hub, self._fabric_expects)
+        else:
+            transport = foreign_hub(self.settings.serving)
         self.relay = Relay(
             bridge,
             transport,
@@ -262,12 +266,7 @@ class BusServer:
         """Whose a name is that was not assigned here: an enrolled participant's, a chat page's, another bridge's."""
         if name in self._directory.records or name.startswith(CHAT_PREFIX):
             return name
-        return None if self._registry is None else self._registry.owner_of(name)
-
-    def _transport(self) -> Transport:
-        if self.hub is not None:
-            return MemoryTransport(self.hub, self._fabric_expects)
-        return foreign_hub(self.settings.serving)
+        return None if self._registry is None else self._registry.owners.owner_of(name)
 
     async def _start_gateway(self) -> None:
         serving, services = self.settings.serving, self._services

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.access.enrolled import EnrolledParticipants
-from bridgehead.bus.access.enrolment import Enrolment, UnknownKey, enrol, parse_duration, revoke, set_key
+from bridgehead.bus.access.enrolment import Enrolment, enrol, parse_duration, revoke, set_key
 from bridgehead.bus.access.join_file import BadJoinFile, JoinFile, read_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -76,7 +76,7 @@ def test_a_length_of_time_is_a_plain_number_within_a_century(text: str) -> None:
 def test_a_key_inside_something_that_has_no_keys_is_unknown(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "bus")
     add(folder, "den", tmp_path / "den.json", tts=True)
-    with pytest.raises(UnknownKey):
+    with pytest.raises(UserError, match="has no key"):
         set_key(folder, "den", "tts.x", "1")
 
 

@@ -18,8 +18,6 @@ from bus.support.running import run
 class Written:
     """A hub that remembers what was put on it."""
 
-    scheme = "test"
-
     def __init__(self) -> None:
         self.messages: list[Message] = []
 

@@ -47,4 +47,9 @@ def handed_over(effects: list[Effect]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def outcomes(effects: list[Effect]) -> list[tuple[str, str]]:
-    return [(effect.participant, effect.word) for effect in effects if isinstance(effect, Outcome)]
+    """Each as `delivered`, `dropped:echo`, `refused:malformed`, …"""
+    return [
+        (effect.participant, effect.outcome if effect.reason is None else f"{effect.outcome}:{effect.reason}")
+        for effect in effects
+        if isinstance(effect, Outcome)
+    ]

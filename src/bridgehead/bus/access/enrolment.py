@@ -175,14 +175,10 @@ def set_key(folder: StateFolder, participant_id: str, key: str, value: str) -> P
             raise UnknownParticipant(participant_id, "is not a participant here")
         table = tables[participant_id]
         name, _, inner = key.partition(".")
-        if name not in RECORD_KEYS:
-            raise UnknownKey(key)
-        if inner:
-            if not isinstance(outer := table.get(name, {}), dict):
-                raise UnknownKey(key)
-            table[name] = {**outer, inner: _value(value)}
-        else:
-            table[name] = _value(value)
+        outer = table.get(name, {}) if inner else {}
+        if name not in RECORD_KEYS or not isinstance(outer, dict):
+            raise UserError(f"a participant record has no key {key!r}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
+        table[name] = {**outer, inner: _value(value)} if inner else _value(value)
         return folder.put_table(participant_id, table)
 
 
@@ -208,13 +204,6 @@ class UnknownParticipant(NotFound):
 
     def __init__(self, participant_id: str, what: str) -> None:
         super().__init__(f"{participant_id!r} {what}", hint="bridgehead bus participant list shows who is enrolled")
-
-
-class UnknownKey(UserError):
-    """A record has no such key."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"a participant record has no key {key!r}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
 
 
 class TrialResult(msgspec.Struct, frozen=True):

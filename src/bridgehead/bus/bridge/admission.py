@@ -31,11 +31,8 @@ LIGHT_BYTES: Final = 4096
 """Messages up to this size are bounded by their number alone."""
 
 
-class _Absent:
-    """No decoded value was given."""
-
-
-ABSENT: Final = _Absent()
+ABSENT: Final = object()
+"""No decoded value was given."""
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):

@@ -53,6 +53,7 @@ from bridgehead.bus.wire.topics import (
     TRACKED,
     UNDELIVERED,
     has_twin_marker,
+    to_spec,
 )
 
 READING_S: Final = 0.25
@@ -310,7 +311,7 @@ class Bridge:
         hub_session = session_id(carried)
         named = None if carried is None else hub_session
         if self._names.translates:
-            message = self._names.read(message)
+            message = to_spec(message) or message
         return Offer(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
 
     def _adopt_session(self, offer: Offer) -> None:

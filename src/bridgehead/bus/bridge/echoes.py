@@ -15,15 +15,7 @@ import msgspec
 from bridgehead.bus.bridge.settings import Profile
 from bridgehead.bus.participants.participants import Participant
 from bridgehead.bus.wire.message import Message, destinations, encode_ordered
-from bridgehead.bus.wire.topics import (
-    MATCHED,
-    UNMATCHED,
-    UPDATE_DEFAULT,
-    has_counterpart,
-    spec_topic,
-    to_legacy,
-    to_spec,
-)
+from bridgehead.bus.wire.topics import MATCHED, UNMATCHED, UPDATE_DEFAULT, has_counterpart, spec_topic, to_legacy
 
 WINDOW_S: Final = 5.0
 _DIGEST_BYTES: Final = 16
@@ -153,7 +145,7 @@ class CopyTable:
             return False
         self._forget_old(now)
         named = spec_topic(message.type)
-        key = (named, content_digest(message))
+        key = (named, _digest(message, topic=False))
         earlier = self._by_content.setdefault(key, [])
         for entry in earlier:
             # One of the two has the specification's name: pings of two skills are no copies of each other.
@@ -180,14 +172,9 @@ def _key(message: Message) -> tuple[str, object]:
     return message.type, source if isinstance(source, str) else None
 
 
-def _digest(message: Message) -> bytes:
-    encoded = encode_ordered((message.type, message.data, message.context))
-    return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
-
-
-def content_digest(message: Message) -> bytes:
-    """Equal for messages with equal data and context, whatever their topic."""
-    encoded = encode_ordered((message.data, message.context))
+def _digest(message: Message, *, topic: bool = True) -> bytes:
+    """Equal for messages with equal data and context and, where it counts, an equal topic."""
+    encoded = encode_ordered((message.type if topic else "", message.data, message.context))
     return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
 
 
@@ -221,10 +208,6 @@ class HubNames:
             return message
         return to_legacy(message) or message
 
-    def read(self, message: Message) -> Message:
-        """What a hub message means in specification names."""
-        return to_spec(message) or message
-
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""
         copy = self._copies.is_copy(message, now)
@@ -241,7 +224,7 @@ class HubNames:
         if spec_topic(message.type) not in (MATCHED, UNMATCHED):
             return
         self.writes_spec(now)
-        content = content_digest(message)
+        content = _digest(message, topic=False)
         if copy:
             self._proofs = deque(proof for proof in self._proofs if proof[1] != content)
         elif message.type == _LEGACY_PROOF:

@@ -140,7 +140,7 @@ class Router:
 
     def _topic_obstacle(self, participant: Participant, offer: Offer) -> str | None:
         message = offer.message
-        if self._settings.poll_filter and is_poll(message.type) and not _hosts_here(participant, offer):
+        if self._settings.poll_filter and is_poll(message.type) and not participant.hosts_skill_in(offer.hub_session):
             return "poll_filter"
         if message.type == SYNC and is_bare_sync(message):
             return "session_bootstrap"
@@ -167,7 +167,7 @@ class Router:
         if (skill := dispatched_skill(topic)) is not None and participant.hosts(offer.hub_session, skill):
             return True
         return (
-            (is_poll(topic) and _hosts_here(participant, offer))
+            (is_poll(topic) and participant.hosts_skill_in(offer.hub_session))
             or (self._by_site and topic in self._settings.group_topics)
             or (topic in (SPEECH, LISTEN) and not record.tts)
             or (topic == NOTICE and record.has(Grant.NOTICES))
@@ -203,7 +203,3 @@ def _is_own(participant: Participant, offer: Offer, echo: Echo) -> bool:
         return False
     # An author without TTS is served audio for its own speech (B-51), so for it this is no echo.
     return offer.message.type != SPEAK or participant.record.tts
-
-
-def _hosts_here(participant: Participant, offer: Offer) -> bool:
-    return participant.hosts_skill_in(offer.hub_session)

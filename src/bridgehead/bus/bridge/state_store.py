@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Coroutine, Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from bridgehead.bus import actions
 from bridgehead.bus.actions import StateChange
@@ -26,67 +26,40 @@ PRAGMA user_version = 1;
 """
 
 
-class StateStore(Protocol):
-    """Where it is kept. Called in a worker thread, one call at a time."""
+class StateStore:
+    """Where it is kept: by itself nowhere, for one bridge that need not remember and is its whole deployment.
+
+    `load` and `apply` are called in a worker thread, one call at a time.
+    """
 
     def load(self) -> RememberedState:
         """What to begin with: everybody in it counts as disconnected at this moment."""
-        ...
+        return RememberedState()
 
     def recall(self, participant_id: str) -> RememberedState:
         """What is known of one participant that joins here and was served elsewhere; must not wait."""
-        ...
+        return RememberedState()  # one bridge: what there was has been loaded
 
     def present(self, participant_id: str) -> None:
         """The participant is connected here now; must not wait."""
-        ...
 
     def is_elsewhere(self, participant_id: str) -> bool:
         """Whether the participant is connected to another bridge of the deployment."""
-        ...
+        return False
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
         """Make a source the participant's in the whole deployment: None if it is, else what to wait for.
 
         It ends in False where somebody else was first.
         """
-        ...
+        return None
 
     def apply(self, changes: Iterable[StateChange]) -> None: ...
 
     def close(self) -> None: ...
 
 
-class MemoryState:
-    """Keeps nothing beyond the process; for tests and for bridges that need not remember."""
-
-    def __init__(self, remembered: RememberedState | None = None) -> None:
-        self._remembered = remembered or RememberedState()
-        self.changes: list[StateChange] = []
-
-    def load(self) -> RememberedState:
-        return self._remembered
-
-    def recall(self, participant_id: str) -> RememberedState:
-        return RememberedState()  # one bridge: what there was has been loaded
-
-    def present(self, participant_id: str) -> None:
-        pass
-
-    def is_elsewhere(self, participant_id: str) -> bool:
-        return False
-
-    def own(self, participant_id: str, source: str) -> None:
-        return None  # one bridge, one deployment
-
-    def apply(self, changes: Iterable[StateChange]) -> None:
-        self.changes += changes
-
-    def close(self) -> None:
-        pass
-
-
-class SqliteState(MemoryState):
+class SqliteState(StateStore):
     """A small SQLite file in the state folder."""
 
     def __init__(self, path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, Satellite
-from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Conversation, Peer, Request, Site, Upgrade
 from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
 from bridgehead.bus.wire.message import HUB_GREETING, HUB_PATH, Malformed, encode, read_frame
@@ -25,7 +25,7 @@ MAX_WAITING: Final = 256
 TRY_AGAIN: Final = 1013
 
 
-class LoopbackHub:
+class LoopbackHub(Site):
     """The site behind the loopback listener."""
 
     def __init__(self, join: JoinFile, *, user_of: UserOf = user_behind) -> None:
@@ -36,7 +36,7 @@ class LoopbackHub:
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != HUB_PATH:
-            return Answer(404, b"not found\n")
+            return NOT_FOUND
         turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
         if turned_away is None and whose(request, self._user_of) == "other":
             turned_away = Answer(403, b"this participant belongs to another user of this machine\n")

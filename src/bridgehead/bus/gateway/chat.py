@@ -17,10 +17,10 @@ import msgspec
 
 from bridgehead.bus.actions import Delivery
 from bridgehead.bus.gateway.connections import RawConnection
-from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
+from bridgehead.bus.gateway.gateway import Gateway
 from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
-from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site, Upgrade
 from bridgehead.bus.sockets.origin import UserOf, user_behind
 from bridgehead.bus.wire.topics import HANDLED, NOTICE, PIECE, SPEAK, STOP, UNMATCHED
 from bridgehead.host.clock import Clock, SystemClock
@@ -55,7 +55,7 @@ class _ChatLogin(msgspec.Struct, frozen=True, array_like=True):
     """Whose browser it is; None where that is not known, as for other machines."""
 
 
-class ChatEndpoint:
+class ChatEndpoint(Site):
     """`/chat`: the page, its files, and the WebSocket behind it."""
 
     def __init__(
@@ -98,7 +98,7 @@ class ChatEndpoint:
         record = ParticipantRecord(
             login.participant, Role.OPAQUE, "manage", grants=self._grants, lang=self._lang, ephemeral=True
         )
-        return Upgrade(ChatSocket(self._gateway, record), MAX_MESSAGE_BYTES)
+        return Upgrade(ChatSocket(self._gateway, record, None), MAX_MESSAGE_BYTES)
 
     async def respond(self, request: Request) -> Answer:
         if request.method not in ("GET", "HEAD"):
@@ -147,10 +147,6 @@ class ChatEndpoint:
 class ChatSocket(RawConnection):
     """One open page. What it sends and gets is small JSON of its own; the page knows nothing of topics."""
 
-    def __init__(self, gateway: Gateway, record: ParticipantRecord) -> None:
-        super().__init__(gateway, record, None)
-        self._page = record
-
     def received(self, payload: bytes, *, text: bool) -> None:
         if not self._joined:
             return
@@ -162,21 +158,21 @@ class ChatSocket(RawConnection):
             said = {}
         given = _answer_in(said["answer"]) if "answer" in said else typed_answer(said.get("text"))
         if given is not None:
-            if self._gateway.relay.admits(self._page.id):
-                self._gateway.pending_answers.answer(self._page.id, given, self._answered)
+            if self._gateway.relay.admits(self._participant):
+                self._gateway.pending_answers.answer(self._participant, given, self._answered)
         elif said.get("stop") is True:
-            self._gateway.relay.take(self._page.id, payload, value={"type": STOP})
+            self._gateway.relay.take(self._participant, payload, value={"type": STOP})
         else:
             value = {"text": said.get("text"), "utterance_id": said.get("id"), "pieces": True}
-            self._gateway.relay.take(self._page.id, payload, value=value)
+            self._gateway.relay.take(self._participant, payload, value=value)
 
     # -- ParticipantConnection ------------------------------------------------------------------------------------
 
     def welcome(self, source: str) -> None:
-        may_answer = self._gateway.pending_answers.may(self._page.id, Grant.APPROVE)
-        self._send({"welcome": {"participant": self._page.id, "may_answer": may_answer}})
+        may_answer = self._gateway.pending_answers.may(self._participant, Grant.APPROVE)
+        self._send({"welcome": {"participant": self._participant, "may_answer": may_answer}})
         self._gateway.pending_answers.send_open_items(
-            self._page.id, lambda notice: self._send({"notice": notice.to_data()})
+            self._participant, lambda notice: self._send({"notice": notice.to_data()})
         )
 
     def deliver(self, delivery: Delivery) -> None:

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.bus.gateway.gateway import NOT_FOUND
 from bridgehead.bus.gateway.webhooks import HttpCall, HttpCalls
-from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Request, Site
 from bridgehead.host.clock import Clock, SystemClock
 
 MODEL: Final = "assistant"
@@ -38,16 +37,13 @@ class CompletionRequest(msgspec.Struct, frozen=True):
     with_usage: bool
 
 
-class CompletionsEndpoint:
+class CompletionsEndpoint(Site):
     """`/v1/chat/completions`, as a whole or in pieces, and `/v1/models`."""
 
     def __init__(self, calls: HttpCalls, *, wait_s: float, clock: Clock | None = None) -> None:
         self._calls = calls
         self._wait_s = wait_s
         self._clock = clock or SystemClock()
-
-    def upgrade(self, request: Request) -> Upgrade | Answer:
-        return NOT_FOUND
 
     async def respond(self, request: Request) -> Answer:
         record = self._calls.caller(request)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -203,11 +202,10 @@ class FramedConnection(RawConnection):
             self._take(payload, frame, 0, msgspec.UNSET)
         elif frame.l2 == "msg":
             self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
-        elif (handler := _HANDLERS.get(frame.l2)) is not None:
-            if self._gateway.relay.admits(self._participant):
-                handler(self, frame)
-        else:
+        elif frame.l2 not in ("ping", "pong", "bye", "answer"):
             self._take(payload, Malformed("type_missing_or_not_string"), 0, frame.ref)
+        elif self._gateway.relay.admits(self._participant):
+            self._handle(frame)
 
     def closed(self, code: int, reason: str) -> None:
         self._disarm()
@@ -284,15 +282,15 @@ class FramedConnection(RawConnection):
         self._ref = ref
         self._gateway.relay.take(self._participant, payload, value, hops)
 
-    def _pinged(self, frame: frames.Frame) -> None:
-        self._reply(frames.pong(frame.t))
-
-    def _ponged(self, _frame: frames.Frame) -> None:
-        pass
-
-    def _goodbye(self, _frame: frames.Frame) -> None:
-        self._depart(goodbye=True)
-        self._peer.close(1000, "bye")
+    def _handle(self, frame: frames.Frame) -> None:
+        """A frame that is no message; a pong needs nothing more than to have arrived."""
+        if frame.l2 == "ping":
+            self._reply(frames.pong(frame.t))
+        elif frame.l2 == "bye":
+            self._depart(goodbye=True)
+            self._peer.close(1000, "bye")
+        elif frame.l2 == "answer":
+            self._answer(frame)
 
     def _answer(self, frame: frames.Frame) -> None:
         """An answer to a pending item; needs the grant `approve`."""
@@ -301,12 +299,3 @@ class FramedConnection(RawConnection):
             self._reply(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
         else:
             self._gateway.pending_answers.answer(self._participant, ItemAnswer(item, text), self._reply)
-
-
-_HANDLERS: Final[dict[str, Callable[[FramedConnection, frames.Frame], None]]] = {
-    "ping": FramedConnection._pinged,
-    "pong": FramedConnection._ponged,
-    "bye": FramedConnection._goodbye,
-    "answer": FramedConnection._answer,
-}
-"""What is done with the frames that are no messages."""

@@ -29,6 +29,7 @@ from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notice
 from bridgehead.bus.participants.record import HARD_FRAME_BYTES, ParticipantRecord, Role
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.base import (
+    NOT_FOUND,
     PING_S,
     SILENCE_S,
     Answer,
@@ -51,7 +52,6 @@ CLAIM_HEADER: Final = "x-bridgehead-claimed-id"
 HANDSHAKE_BYTES: Final = 8192
 RELOAD_S: Final = 0.5
 
-NOT_FOUND: Final = Answer(404, b"not found\n")
 UNAUTHORIZED: Final = Answer(401, b"not authenticated\n", headers=(("WWW-Authenticate", "Bearer"),))
 NO_FRAMES: Final = Answer(400, b"the subprotocol bridgehead.v1 is spoken here\n")
 TOO_MANY: Final = Answer(429, b"too many failed attempts\n", headers=(("Retry-After", "60"),))
@@ -71,7 +71,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     silence_s: float = SILENCE_S
 
 
-class Gateway:
+class Gateway(Site):
     """The site behind one listener."""
 
     def __init__(

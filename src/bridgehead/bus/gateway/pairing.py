@@ -21,10 +21,20 @@ from bridgehead.bus.access.enrolment import Enrolment, enrol, is_free, kept_tabl
 from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import CloseCode
-from bridgehead.bus.gateway.gateway import BUSY, NOT_FOUND, Gateway
+from bridgehead.bus.gateway.gateway import BUSY, Gateway
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import check_participant_id, parse_record
-from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade, WaitingConnections, share_of
+from bridgehead.bus.sockets.base import (
+    NOT_FOUND,
+    Answer,
+    Conversation,
+    Peer,
+    Request,
+    Site,
+    Upgrade,
+    WaitingConnections,
+    share_of,
+)
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, ConfigError
@@ -53,7 +63,7 @@ def pairing_code(participant: str, device_nonce: bytes, server_nonce: bytes, bin
     return f"{number // 1000:03d} {number % 1000:03d}"
 
 
-class PairingEndpoint:
+class PairingEndpoint(Site):
     """`/pair`: where unknown devices ask to be let in."""
 
     def __init__(
@@ -89,9 +99,6 @@ class PairingEndpoint:
             self.gateway.refused(request.address, "pairing")
             return BUSY
         return Upgrade(PairingSocket(self, request.address), MAX_BYTES, first_bytes=MAX_BYTES)
-
-    async def respond(self, request: Request) -> Answer:
-        return NOT_FOUND
 
     def may_ask(self, address: str) -> bool:
         """Whether a person may be asked about one more device; if so it counts."""

@@ -211,16 +211,11 @@ class Rates:
         return tuple(self._samples)
 
 
-class _Noted(msgspec.Struct, frozen=True):
-    head: MessageHead
-    message: Message | None
-
-
 class Tail:
     """The last messages on the hub, noted only while somebody looks."""
 
     def __init__(self) -> None:
-        self._noted: deque[_Noted] = deque(maxlen=MAX_HEADS)
+        self._noted: deque[tuple[MessageHead, Message | None]] = deque(maxlen=MAX_HEADS)
         self._number = 0
         self._read_at: float | None = None
 
@@ -231,19 +226,19 @@ class Tail:
     def heads(self, after: int, now: float) -> tuple[MessageHead, ...]:
         """Heads with a number above `after`, oldest first; from now on messages are noted."""
         self._read_at = now
-        return tuple(noted.head for noted in self._noted if noted.head.number > after)
+        return tuple(head for head, _message in self._noted if head.number > after)
 
     def note(self, message: Message, at: str) -> None:
         self._number += 1
         facts = message_facts(message, at, with_data=False)
         head = MessageHead(**{**facts, "destination": tuple(facts["destination"])}, number=self._number)
-        self._noted.append(_Noted(head, message if head.bytes <= MAX_CONTENT_BYTES else None))
+        self._noted.append((head, message if head.bytes <= MAX_CONTENT_BYTES else None))
 
     def content(self, number: int) -> MessageContent | None:
         """What a message carries; None when it is gone, or too large to be kept."""
-        for noted in self._noted:
-            if noted.head.number == number and noted.message is not None:
-                return MessageContent(number, noted.message.data, noted.message.context)
+        for head, message in self._noted:
+            if head.number == number and message is not None:
+                return MessageContent(number, message.data, message.context)
         return None
 
     def expire(self, now: float) -> None:

@@ -17,12 +17,11 @@ import msgspec
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.gateway.gateway import NOT_FOUND
 from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site
 from bridgehead.bus.sockets.listen import Listener, listen
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.wire.message import Message
@@ -38,7 +37,7 @@ Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class StatusSite:
+class StatusSite(Site):
     """A site for its operator: how the bridge stands, what one message carries, a link to the chat page, speaking."""
 
     def __init__(
@@ -69,9 +68,6 @@ class StatusSite:
         await self._listener.close()
 
     # -- Site -----------------------------------------------------------------------------------------------------
-
-    def upgrade(self, request: Request) -> Upgrade | Answer:
-        return NOT_FOUND
 
     async def respond(self, request: Request) -> Answer:
         turned_away = refusal(request.headers, names=self._names)
@@ -198,7 +194,7 @@ def remove_running(folder: Path, bridge: RunningBridge) -> None:
         (folder / NAME).unlink(missing_ok=True)
 
 
-class MetricsEndpoint:
+class MetricsEndpoint(Site):
     """`/metrics` for Prometheus (bus §10.6): counters of a relay, and of the embedded hub where there is one.
 
     Readable from this machine only: the page has no credential of its own.
@@ -207,9 +203,6 @@ class MetricsEndpoint:
     def __init__(self, relay: Relay, hub: Hub | None) -> None:
         self._relay = relay
         self._hub = hub
-
-    def upgrade(self, request: Request) -> Upgrade | Answer:
-        return NOT_FOUND
 
     async def respond(self, request: Request) -> Answer:
         if request.path != "/metrics":

@@ -12,10 +12,10 @@ import msgspec
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.actions import CloseCode, Delivery
 from bridgehead.bus.bridge.admission import is_channel
-from bridgehead.bus.gateway.gateway import NOT_FOUND, Gateway
+from bridgehead.bus.gateway.gateway import Gateway
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
-from bridgehead.bus.sockets.base import Answer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Request, Site
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLED, PIECE, SPEAK
 from bridgehead.errors import BridgeheadError
@@ -101,15 +101,12 @@ class HttpCalls:
             self._gateway.relay.leave(participant_id, participant)
 
 
-class WebhookEndpoint:
+class WebhookEndpoint(Site):
     """`POST /hook/<participant>` with its bearer token."""
 
     def __init__(self, calls: HttpCalls, *, wait_s: float = WAIT_S) -> None:
         self._calls = calls
         self._wait_s = wait_s
-
-    def upgrade(self, request: Request) -> Upgrade | Answer:
-        return NOT_FOUND
 
     async def respond(self, request: Request) -> Answer:
         if request.method != "POST":

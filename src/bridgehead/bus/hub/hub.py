@@ -13,11 +13,21 @@ import logging
 import socket
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
 
-from bridgehead.bus.sockets.base import Answer, Heartbeat, Peer, Request, Upgrade, WatchedConversation, text_frame
+from bridgehead.bus.sockets.base import (
+    NOT_FOUND,
+    Answer,
+    Heartbeat,
+    Peer,
+    Request,
+    Site,
+    Upgrade,
+    WatchedConversation,
+    text_frame,
+)
 from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
 from bridgehead.bus.transports.base import Audience, HubListener
 from bridgehead.bus.wire.message import (
@@ -66,7 +76,7 @@ class _Published(msgspec.Struct, frozen=True):
     sender: object
 
 
-class Hub:
+class Hub(Site):
     """Everybody gets everything, in one order."""
 
     def __init__(self, settings: HubSettings | None = None, *, user_of: UserOf = user_behind) -> None:
@@ -91,7 +101,7 @@ class Hub:
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != HUB_PATH:
-            return Answer(404, b"not found\n")
+            return NOT_FOUND
         # Bus clients send the address they dialled as their origin, so that one is let in.
         turned_away = refusal(
             request.headers, names=self._names, listed=self.settings.origins, same_origin=True, secure=request.secure
@@ -112,7 +122,7 @@ class Hub:
     async def respond(self, request: Request) -> Answer:
         if request.path == HUB_PATH:
             return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
-        return Answer(404, b"not found\n")
+        return NOT_FOUND
 
     def _has_token(self, authorization: str, token: str) -> bool:
         return hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
@@ -221,7 +231,6 @@ class HubMember(WatchedConversation):
         self.address = address
         self._wants_echo = wants_echo
         self._topics: TopicPatterns | None = None
-        self._keeps_up = True
         self.wants_everything = wants_echo
 
     def wants(self, message: Message, sender: object) -> bool:
@@ -272,20 +281,12 @@ class HubMember(WatchedConversation):
         super().caught_up()
         self._hub.flush()
 
-    def paused(self) -> None:
-        self._keeps_up = False
-
-    def resumed(self) -> None:
-        self._keeps_up = True
-
     def closed(self, code: int, reason: str) -> None:
         self._hub.left(self)
 
 
 class MemoryTransport:
     """A place at a hub of this process."""
-
-    scheme: ClassVar[str] = "memory"
 
     def __init__(self, hub: Hub, expect: Callable[[Audience], None] | None = None) -> None:
         """`expect` is called with whom the bridge serves, for a hub that is part of a fabric."""

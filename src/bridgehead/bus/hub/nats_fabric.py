@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.bus.hub.hub import Hub
-from bridgehead.bus.hub.reconnect import HubLink, LinkListener
+from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.transports.base import Audience
 from bridgehead.bus.transports.nats import HUB_BEAT_S
 from bridgehead.bus.transports.nats_client import (
@@ -147,28 +147,3 @@ class Fabric:
 
 def _turn(message: Message) -> tuple[str, object]:
     return context_session_id(message.context), message.context.get("utterance_id")
-
-
-class _NoListener:
-    """The fabric passes messages to the hub itself, so its link needs no listener."""
-
-    def received(self, message: Message) -> None:
-        pass
-
-    def ignored(self, reason: str) -> None:
-        pass
-
-    def opened(self) -> None:
-        pass
-
-    def lost(self, reason: str) -> None:
-        pass
-
-    def turn_lost(self, message: Message) -> None:
-        pass
-
-
-def keep_up(fabric: Fabric, announce: Any) -> HubLink:
-    """The link that keeps a fabric connected."""
-    nobody: LinkListener = _NoListener()
-    return HubLink(fabric, nobody, announce)

@@ -26,19 +26,13 @@ class Dialled(Protocol):
     async def close(self) -> None: ...
 
 
-class LinkListener(HubListener, Protocol):
-    """Learns what becomes of the link and what comes through it."""
-
-    def opened(self) -> None: ...
-
-
 class HubLink:
     """One link that is kept up until it is stopped."""
 
     def __init__(
         self,
         dialled: Dialled,
-        listener: LinkListener,
+        listener: HubListener,
         announce: Callable[[HealthEvent], None],
         *,
         first_wait_s: float = FIRST_WAIT_S,
@@ -55,7 +49,6 @@ class HubLink:
         self._jitter = jitter
         self.health = LinkHealth()
         self._down = asyncio.Event()
-        self._retry_now = asyncio.Event()
         self._up = asyncio.Event()
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,11 +61,6 @@ class HubLink:
     async def connected(self) -> None:
         """Return as soon as the link is up."""
         await self._up.wait()
-
-    def reload(self) -> None:
-        """The configuration changed; credentials that were refused are tried again at once."""
-        self._report(self.health.reloaded(self._now()))
-        self._retry_now.set()
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -100,7 +88,7 @@ class HubLink:
             if self._up.is_set():
                 wait = self._first_wait_s
                 await self._down.wait()
-            await self._pause(REFUSED_RETRY_S if refused else wait * self._jitter())
+            await asyncio.sleep(REFUSED_RETRY_S if refused else wait * self._jitter())
             wait = min(wait * 2, LONGEST_WAIT_S)
 
     async def _dial(self) -> bool:
@@ -126,14 +114,6 @@ class HubLink:
             self._report(self.health.opened(self._now()))
             self._listener.opened()
         return False
-
-    async def _pause(self, seconds: float) -> None:
-        self._retry_now.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._retry_now.wait()
-        except TimeoutError:
-            pass
 
     async def _refresh(self) -> None:
         while (due := self.health.next_refresh) is not None:

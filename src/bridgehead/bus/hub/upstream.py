@@ -12,7 +12,7 @@ from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmit
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.dial import ConnectionEnded
-from bridgehead.bus.transports.base import HubRefused
+from bridgehead.bus.transports.base import HubListener, HubRefused
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import to_spec
@@ -22,7 +22,7 @@ AUTHOR: Final = "upstream bridge"
 MAX_SENDING: Final = 256
 
 
-class Upstream:
+class Upstream(HubListener):
     """The connection to the upstream bridge, and the escalations that use it."""
 
     def __init__(self, relay: Relay, join: JoinFile, announce: Any, escalation: Escalation | None = None) -> None:
@@ -36,18 +36,16 @@ class Upstream:
         self.link = HubLink(self, self, announce)
 
     def start(self) -> None:
-        self._relay.filter = self
+        self._relay.holds_back = self._holds_back
         self.link.start()
 
     async def stop(self) -> None:
-        self._relay.filter = None
+        self._relay.holds_back = None
         await self.link.stop()
         if self._alarm is not None:
             self._alarm.cancel()
 
-    # -- HubFilter ------------------------------------------------------------------------------------------------
-
-    def holds_back(self, message: Message) -> bool:
+    def _holds_back(self, message: Message) -> bool:
         read = to_spec(message)
         if read is None:
             return False
@@ -83,16 +81,7 @@ class Upstream:
         except ConnectionEnded as ended:
             listener.lost(ended.message)
 
-    # -- LinkListener ---------------------------------------------------------------------------------------------
-
-    def received(self, message: Message) -> None:
-        pass
-
-    def ignored(self, reason: str) -> None:
-        pass
-
-    def turn_lost(self, message: Message) -> None:
-        pass
+    # -- HubListener ----------------------------------------------------------------------------------------------
 
     def opened(self) -> None:
         self._escalation.upstream(there=True)

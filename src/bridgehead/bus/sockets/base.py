@@ -141,16 +141,19 @@ class Upgrade(msgspec.Struct, frozen=True):
     """How much is read before `lift_allowance` is called, so that nobody unknown fills memory."""
 
 
-class Site(Protocol):
-    """What is served behind one listener."""
+NOT_FOUND: Final = Answer(404, b"not found\n")
+
+
+class Site:
+    """What is served behind one listener: nothing but what it says."""
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         """Decide about a WebSocket before it exists."""
-        ...
+        return NOT_FOUND
 
     async def respond(self, request: Request) -> Answer:
         """Answer an ordinary HTTP request."""
-        ...
+        return NOT_FOUND
 
 
 def share_of(address: str) -> str:
@@ -234,6 +237,8 @@ def text_frame(payload: bytes) -> bytes:
 class WatchedConversation(Conversation):
     """A conversation whose silence matters."""
 
+    _keeps_up = True
+    """Whether the far side reads what it is sent."""
     last_received = 0.0
     last_pinged = 0.0
     _peer: Peer
@@ -243,6 +248,12 @@ class WatchedConversation(Conversation):
 
     def ponged(self) -> None:
         self.last_received = monotonic()
+
+    def paused(self) -> None:
+        self._keeps_up = False
+
+    def resumed(self) -> None:
+        self._keeps_up = True
 
     def ping(self) -> None:
         self._peer.ping()

@@ -61,14 +61,12 @@ async def dial(target: Target, conversation: Conversation, *, max_message_bytes:
             await call(transport, parts.netloc.rpartition("@")[2], path, headers, conversation, max_message_bytes)
     except BridgeheadError:
         raise
-    except (OSError, TimeoutError, EOFError) as error:
-        _abort(transport)
-        raise Unreachable(target.url, _cause(error)) from error
     except Exception as error:
-        _abort(transport)
+        if transport is not None:
+            transport.abort()
         if (status := _refused_with(error)) is not None:
             raise DialRefused(target.url, status) from error
-        raise Unreachable(target.url, _cause(error)) from error
+        raise Unreachable(target.url, str(error) or type(error).__name__) from error
 
 
 async def _open(target: Target, host: str, port: int, *, secure: bool) -> asyncio.Transport:
@@ -115,19 +113,10 @@ def _tls(target: Target) -> ssl.SSLContext:
     return context
 
 
-def _abort(transport: asyncio.Transport | None) -> None:
-    if transport is not None:
-        transport.abort()
-
-
 def _refused_with(error: Exception) -> int | None:
     response = getattr(error, "response", None)
     status = getattr(response, "status", None) or getattr(response, "status_code", None)
     return int(status) if status is not None else None
-
-
-def _cause(error: BaseException) -> str:
-    return str(error) or type(error).__name__
 
 
 class Closing(ABC):

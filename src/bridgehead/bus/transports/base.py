@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from bridgehead.bus.wire.message import Message
 from bridgehead.errors import BridgeheadError
@@ -10,22 +10,25 @@ from bridgehead.errors import BridgeheadError
 _ENCRYPTED_KEYS: Final = {"ciphertext", "tag", "nonce"}
 
 
-class HubListener(Protocol):
-    """Gets what the hub carries. Called on the event loop, in the order of the hub."""
+class HubListener:
+    """Gets what the hub carries and what becomes of the link to it; each notices what it cares for.
+
+    Called on the event loop, in the order of the hub.
+    """
+
+    def opened(self) -> None:
+        """The hub can be written to."""
 
     def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None:
         """A frame that is no message was dropped."""
-        ...
 
     def lost(self, reason: str) -> None:
         """The connection ended; the transport may be connected again."""
-        ...
 
     def turn_lost(self, message: Message) -> None:
         """The hub that had this question of ours is gone; no answer will come."""
-        ...
 
 
 class Audience(Protocol):
@@ -38,8 +41,6 @@ class Audience(Protocol):
 
 class Transport(Protocol):
     """One way to reach a hub."""
-
-    scheme: ClassVar[str]
 
     async def connect(self, listener: HubListener) -> None:
         """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""

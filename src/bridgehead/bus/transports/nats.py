@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -80,8 +80,6 @@ class OpenTurns:
 
 class NatsTransport:
     """A bridge's place in the fabric."""
-
-    scheme: ClassVar[str] = "nats"
 
     def __init__(self, access: NatsAccess, deployment: str) -> None:
         self._access = access

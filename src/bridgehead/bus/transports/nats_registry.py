@@ -19,6 +19,7 @@ import msgspec
 
 from bridgehead.bus import actions
 from bridgehead.bus.actions import StateChange
+from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.transports.nats_client import (
     NatsAccess,
@@ -56,7 +57,7 @@ class RegisteredSession(msgspec.Struct, frozen=True):
     local: str
 
 
-class NatsRegistry:
+class NatsRegistry(StateStore):
     """A state store that several bridges share; also knows who is present where."""
 
     def __init__(self, access: NatsAccess, deployment: str, bridge: str, grace_s: float) -> None:
@@ -233,10 +234,7 @@ class NatsRegistry:
             self._seen_elsewhere[participant] = self._loop.time()
             self.moved(participant)
 
-    # -- StateStore -----------------------------------------------------------------------------------------------
-
-    def load(self) -> RememberedState:
-        return RememberedState()  # nobody is ours until they join here
+    # -- StateStore; `load` stays empty: nobody is ours until they join here ---------------------------------------
 
     def recall(self, participant_id: str) -> RememberedState:
         source = self.sources.get(participant_id)
@@ -252,10 +250,6 @@ class NatsRegistry:
     def is_elsewhere(self, participant_id: str) -> bool:
         seen = self._seen_elsewhere.get(participant_id)
         return seen is not None and self._loop.time() - seen < self._grace_s
-
-    def owner_of(self, name: str) -> str | None:
-        """The participant a source belongs to, or that is enrolled under this name at some bridge."""
-        return self.owners.owner_of(name)
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
         return self.owners.own(participant_id, source)
@@ -304,9 +298,6 @@ class NatsRegistry:
         """Say at once that a participant is here, so that another bridge lets go of it."""
         self._arrived.add(participant_id)
         self._renewal.set()
-
-    def close(self) -> None:
-        pass
 
     # -- presence -------------------------------------------------------------------------------------------------
 

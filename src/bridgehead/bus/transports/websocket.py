@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from bridgehead.bus.sockets.base import PING_S, SILENCE_S, Heartbeat, Peer, WatchedConversation
 from bridgehead.bus.sockets.dial import DialRefused, Target, dial
@@ -14,8 +14,6 @@ MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
 
 class WebSocketTransport:
     """One connection to a hub."""
-
-    scheme: ClassVar[str] = "ws"
 
     def __init__(
         self, url: str, *, token: str | None = None, ping_s: float = PING_S, silence_s: float = SILENCE_S
@@ -56,7 +54,6 @@ class _HubConversation(WatchedConversation):
         self._listener: HubListener | None = listener
         self._heartbeat = heartbeat
         self._is_open = False
-        self._keeps_up = True
 
     def send(self, message: Message) -> bool:
         if not self._is_open:
@@ -91,12 +88,6 @@ class _HubConversation(WatchedConversation):
             )
         else:
             self._listener.ignored("malformed")
-
-    def paused(self) -> None:
-        self._keeps_up = False
-
-    def resumed(self) -> None:
-        self._keeps_up = True
 
     def closed(self, code: int, reason: str) -> None:
         self._heartbeat.forget(self)

@@ -41,7 +41,7 @@ ROOMS = {
     "flows": "errors values words calls journals files definition interfaces engine discovery handlers operations "
     "fleet script template_create",
     "rigs": "envelope config trust repositories threads rig views ledger operations",
-    "assembly": "application rigs notices event_writer council flows pending bus",
+    "assembly": "application rigs event_writer council flows pending bus",
     "mcp_server": "jsonrpc tools discovery resources server transports",
     "dashboard": "recent templating access background plots page pages live app serving",
     "control_plane": "questions records stores",

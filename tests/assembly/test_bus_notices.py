@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.bus.notices import RecordNotices
-from bridgehead.assembly.notices import announce_notice
 from bridgehead.bus.access.enrolment import set_key
 from bridgehead.bus.client.participant import Incoming, ItemAnswered, MessageRefused, Satellite
 from bridgehead.bus.interfaces import ItemAnswer, Notice, typed_answer
@@ -47,8 +46,7 @@ def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobo
             den = await server.satellite("den")
             one = await page(server, await enter(server))
             await told(one, "welcome")
-            with assembly.store() as store:
-                announce_notice(store, **council, project=assembly.project)
+            append_event(assembly.project, "notice", council, run_id="101502", assembly=assembly)
 
             message = await noticed(kitchen)
             assert message.data == council

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from bridgehead.contract.events import Event, RecordedEvent
@@ -29,7 +29,7 @@ from bridgehead.control_plane.records import (
 from bridgehead.control_plane.stores import rows
 from bridgehead.control_plane.stores.base import Store, Watch, checked_limit
 from bridgehead.control_plane.stores.failures import RecordClosed, RecordReadOnly
-from bridgehead.control_plane.stores.migrations import LATEST
+from bridgehead.control_plane.stores.migrations import LATEST, Row
 from bridgehead.errors import NotFound
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
@@ -219,12 +219,16 @@ class ModelStore(Store):
 
     def _numbers_ending(self, reference: ItemReference) -> list[int]:
         with self._reading():
+            if reference.number in self._items:
+                return [reference.number]
             ending = [one for one in self._items if one % 10**reference.digits == reference.number]
         return sorted(ending, reverse=True)
 
-    @contextmanager
-    def _watch(self) -> Iterator[Watch]:
-        yield _ConditionWatch(self._changed, self.last_seq)
+    def _watch(self) -> Watch:
+        return _ConditionWatch(self._changed, self.last_seq)
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -241,7 +245,7 @@ class ModelStore(Store):
             yield
             self._changed.notify_all()
 
-    def _append(self, row: rows.Row) -> RecordedEvent:
+    def _append(self, row: Row) -> RecordedEvent:
         known = self._events_by_id.get(row[0])
         if known is not None:
             return known
@@ -272,7 +276,7 @@ class ModelStore(Store):
         self._append(rows.event_row(event))
 
 
-class _ConditionWatch:
+class _ConditionWatch(Watch):
     def __init__(self, changed: threading.Condition, count: Callable[[], int]) -> None:
         self._changed = changed
         self._count = count

@@ -20,7 +20,7 @@ from bridgehead.contract.record_words import PendingState
 from bridgehead.dashboard.access import MOST_BODY_BYTES, Access, Session
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.host.clock import ManualClock
-from bridgehead.mcp_server.transports.http import http_app
+from bridgehead.mcp_server.transports.http import HttpApp
 from dashboard.support.served import ORIGIN, TOKEN, OpenDashboard, ask, open_dashboard, scratch_assembly, served
 
 COOKIE = "bridgehead_web_8183"
@@ -247,7 +247,7 @@ def test_mcp_is_behind_the_same_door_with_the_bearer_token_only(tmp_path: Path) 
     hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     with assembly.store() as store:
-        mounted = http_app(lambda: assembly, token=TOKEN)
+        mounted = HttpApp(lambda: assembly, token=TOKEN)
         dashboard = Dashboard(assembly, store, token=TOKEN, port=8183, mcp=mounted)
         with TestClient(dashboard.app, base_url=ORIGIN) as client:
             client.get("/", params={"token": TOKEN})

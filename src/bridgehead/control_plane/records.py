@@ -89,7 +89,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def admits(self, entry: Event | Run | PendingItem) -> bool:
         """Whether a listing limited like this shows `entry`."""
-        return all(_column(entry, name) in values for name, values in self.allowed().items())
+        asked = entry.question if isinstance(entry, PendingItem) else entry
+        columns = self.allowed().items()
+        return all(getattr(entry if name == "state" else asked, name) in values for name, values in columns)
 
 
 class EventFilter(Filter, frozen=True, kw_only=True):
@@ -132,12 +134,6 @@ class PendingFilter(Filter, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     project: str | None = None
     run_id: str | None = None
-
-
-def _column(entry: Event | Run | PendingItem, name: str) -> str | None:
-    owner = entry.question if isinstance(entry, PendingItem) and name != "state" else entry
-    value: str | None = getattr(owner, name)
-    return value
 
 
 def plain_text(text: str, what: str) -> str:

@@ -16,7 +16,6 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.councils import Councils
 from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience, Finished
-from bridgehead.assembly.notices import NOTICE
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import Intensity
@@ -149,7 +148,7 @@ class Hall:
 
     def notices(self) -> list[str]:
         with self.assembly.store() as store:
-            told = store.events(EventFilter(kinds=(NOTICE,)))
+            told = store.events(EventFilter(kinds=("notice",)))
         return [recorded.event.data["status"] for recorded in told]
 
 

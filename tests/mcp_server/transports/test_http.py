@@ -21,7 +21,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.errors import UserError
 from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, VERSION_KEY
 from bridgehead.mcp_server.tools.catalogue import TOOLS
-from bridgehead.mcp_server.transports.http import http_app
+from bridgehead.mcp_server.transports.http import HttpApp
 from support.installed import Machine
 from support.mcp_hosts import HELLO, called
 
@@ -34,7 +34,7 @@ ALONE = {"paths": ["orders/store.py"], "runtimes": ["static"], "intensity": "qui
 @contextmanager
 def served(machine: Machine) -> Iterator[str]:
     """The address of the application, served for this test."""
-    app = http_app(lambda: Assembly(machine.project, machine.environ()), token=TOKEN)
+    app = HttpApp(lambda: Assembly(machine.project, machine.environ()), token=TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -136,4 +136,4 @@ def test_strangers_and_contradictions_are_refused_before_anything_is_done(orders
 
 def test_there_is_no_application_without_a_token(orders: Machine) -> None:
     with pytest.raises(UserError, match="token"):
-        http_app(lambda: Assembly(orders.project, orders.environ()), token="")
+        HttpApp(lambda: Assembly(orders.project, orders.environ()), token="")

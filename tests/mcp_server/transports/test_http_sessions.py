@@ -8,8 +8,7 @@ import pytest
 from starlette.requests import Request
 
 from bridgehead.errors import UserError
-from bridgehead.mcp_server.server import Server
-from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpSessions, http_app
+from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpSessions
 
 TOKEN = "t" * 32
 
@@ -35,11 +34,11 @@ def test_sessions_cannot_be_guessed_and_have_an_end() -> None:
     ],
 )
 def test_the_token_is_shown_whole(authorization: str, shown: bool) -> None:
-    app = HttpApp(cast(Server, None), TOKEN)
+    app = HttpApp(cast(Any, None), token=TOKEN)
     headers = [(b"authorization", authorization.encode())]
     assert app._shows_token(Request({"type": "http", "headers": headers})) is shown
 
 
 def test_nothing_is_served_without_a_token() -> None:
     with pytest.raises(UserError, match="token"):
-        http_app(cast(Any, None), token="")
+        HttpApp(cast(Any, None), token="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Final
 from uuid import uuid4
 
@@ -12,7 +13,6 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCalls, StoredCouncil
 from bridgehead.assembly.event_writer import EventWriter
-from bridgehead.assembly.notices import NoticeStatus, announce_notice
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
@@ -25,8 +25,16 @@ from bridgehead.host.clock import Clock, iso_ms
 MOST_ANSWERED: Final = 1_000
 RETRY: Final = "retry"
 CHOICES: Final = (RETRY, "skip")
+# A title may hold a whole request; a notice is read at a glance.
+MOST_TITLE: Final = 200
 
 logger = logging.getLogger(__name__)
+
+
+class NoticeStatus(StrEnum):
+    FINISHED = "finished"
+    NEEDS_YOU = "needs_you"
+    FAILED = "failed"
 
 
 class CouncilRecord:
@@ -66,19 +74,17 @@ class CouncilRecord:
         self.notice(NoticeStatus.FAILED)
 
     def notice(self, status: NoticeStatus, verdict: str = "") -> None:
-        """Let those know who are not watching; a record that cannot be written keeps nobody from the report."""
+        """Let those know who are not watching; a record that cannot be written keeps nobody from the report.
+
+        The facts are what a participant of the bus is sent; who serves the bus follows these events.
+        """
         council = self._council
-        title = f"{verdict}: {council.title}" if verdict else council.title
+        line = " ".join((f"{verdict}: {council.title}" if verdict else council.title).split())
+        title = line if len(line) <= MOST_TITLE else line[: MOST_TITLE - 1] + "…"
+        facts = {"kind": "council", "id": council.review_id, "title": title, "status": str(status)}
         try:
             with self._assembly.store() as store:
-                announce_notice(
-                    store,
-                    kind="council",
-                    id=council.review_id,
-                    title=title,
-                    status=status,
-                    project=self._assembly.project,
-                )
+                store.append([self.event("notice", facts)])
         except BridgeheadError as error:
             logger.warning("nobody was told: %s", error.message)
 

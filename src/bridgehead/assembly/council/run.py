@@ -14,7 +14,7 @@ import anyio
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.events import CouncilRecord, RecordObserver, report_facts
+from bridgehead.assembly.council.events import CouncilRecord, NoticeStatus, RecordObserver, report_facts
 from bridgehead.assembly.council.files import StoredScopes, carried_history, heeding_stop, read_history, write_history
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCalls, StoredCouncil, make_run, seat_reports
@@ -22,7 +22,6 @@ from bridgehead.assembly.council.opening import AskQuestion
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Written, mark_superseded, write_report
 from bridgehead.assembly.council.seats import Workplace, local_seats
-from bridgehead.assembly.notices import NoticeStatus
 from bridgehead.contract.record_words import RunState
 from bridgehead.council.calls import CallFailed
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts

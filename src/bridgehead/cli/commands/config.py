@@ -11,7 +11,7 @@ import click
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App, columns
 from bridgehead.config.declared import Value
-from bridgehead.config.resolve import Resolved, Settings
+from bridgehead.config.resolve import Settings
 from bridgehead.errors import UserError
 
 HIDDEN: Final = "***"
@@ -86,7 +86,8 @@ def _table(settings: Settings, *, origin: bool, width: int) -> str:
     rows = []
     for name, resolved in settings.values.items():
         value = without_secrets(name, resolved.value)
-        rows.append((name, _shown(value), *([_from(resolved)] if origin else [])))
+        source = f" ({resolved.source})" if resolved.source else ""
+        rows.append((name, _shown(value), *([f"{resolved.origin}{source}"] if origin else [])))
     return columns(rows, width=width, flexible=1)
 
 
@@ -103,7 +104,3 @@ def _shown(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"  # as the file spells them
     return ", ".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _from(resolved: Resolved) -> str:
-    return f"{resolved.origin} ({resolved.source})" if resolved.source else str(resolved.origin)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import click
 
 from bridgehead.cli.click_classes import Command
@@ -37,12 +39,8 @@ def doctor(app: App, fix: bool) -> int:
 
 def _lines(checkup: Checkup, *, color: bool) -> str:
     lines: list[str] = []
-    group = None
-    for diagnosis in checkup.diagnoses:
-        if diagnosis.group != group:
-            group = diagnosis.group
-            lines.append(str(group))
-        lines.append(_line(diagnosis, color=color))
+    for group, found in groupby(checkup.diagnoses, key=lambda one: one.group):
+        lines += [str(group), *(_line(diagnosis, color=color) for diagnosis in found)]
     return "\n".join([*lines, "", checkup.summary]) + "\n"
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
 from bridgehead.errors import UserError
-
-if TYPE_CHECKING:
-    from bridgehead.assembly.application import Assembly
 
 
 @click.command(
@@ -46,13 +42,7 @@ def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
 
     if sys.stdin.isatty():
         app.say("an agent's host starts this command and speaks to it; `bridgehead setup` registers it (Ctrl-C ends)")
-    serve(lambda: _assembly(app, project))
-
-
-def _assembly(app: App, project: Path) -> Assembly:
-    from bridgehead.assembly.application import Assembly
-
-    return Assembly(project, app.environ)
+    serve(lambda: App(cwd=project, environ=app.environ).assembly(warns=False))
 
 
 def _list_tools(app: App) -> None:

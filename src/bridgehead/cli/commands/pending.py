@@ -20,6 +20,7 @@ from bridgehead.host.clock import SystemClock, iso_ms, parse_iso
 from bridgehead.host.terminal import escape_controls
 
 MAX_ANSWER_BYTES = 50 * 1024 * 1024
+SAYS_SCHEMA = "It must obey this JSON Schema:"  # as the prompts of flows do
 
 
 @click.command(
@@ -149,17 +150,12 @@ def question_text(item: PendingItem, now: datetime) -> str:
         parts.append("\n".join(f"  {escape_controls(line)}" for line in question.prompt.strip().splitlines()))
     if question.offers:
         parts.append("choices: " + " | ".join(escape_controls(one_line(choice)) for choice in question.offers))
-    elif question.schema is not None and not _stands_in(question.prompt):
+    elif question.schema is not None and SAYS_SCHEMA not in question.prompt:
         shown = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
         lines = "\n".join(f"  {escape_controls(line)}" for line in shown.splitlines())
         parts.append(f"the answer is JSON that obeys this schema:\n{lines}")
     parts.append(f"answer with: {escape_controls(_how(item))}")
     return "\n\n".join(parts) + "\n"
-
-
-def _stands_in(prompt: str) -> bool:
-    """Whether the question says its schema itself, as those of flows do."""
-    return "It must obey this JSON Schema:" in prompt
 
 
 def _row(item: PendingItem, now: datetime, indent: str) -> tuple[str, str, str, str, str]:

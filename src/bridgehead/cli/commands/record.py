@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,7 +225,8 @@ def export(app: App, output: Path | None) -> int:
         stream = app.stdout
         if output is not None:
             with translated(output, "written"):
-                file = open(app.cwd / output, "x", encoding="utf-8", opener=_private)  # noqa: SIM115
+                private = partial(os.open, mode=0o600)
+                file = open(app.cwd / output, "x", encoding="utf-8", opener=private)  # noqa: SIM115
             stream = stack.enter_context(file)
         for row in export_rows(app.assembly().record_url):
             if row.table is not None:
@@ -235,10 +237,6 @@ def export(app: App, output: Path | None) -> int:
         stream.flush()
     app.say(f"exported {_amounts(counts)}" + (f"; damaged places: {damaged}" if damaged else ""))
     return ExitCode.FAILURE if damaged else ExitCode.DONE
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _checked(found: Inspection) -> str:

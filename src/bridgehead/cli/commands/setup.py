@@ -21,14 +21,8 @@ from bridgehead.setup.planning import Change, Notes, plan_setup, plan_undo, set_
 from bridgehead.setup.server_entry import Launch
 
 PROGRAM = "bridgehead"
-CHECKED_WITH = {
-    "claude": "claude mcp list",
-    "codex": "codex mcp list",
-    "gemini": "gemini mcp list",
-    "opencode": "opencode mcp list",
-    "cursor": "cursor-agent mcp list",
-    "copilot": "copilot mcp list",
-}
+CHECKED_WITH = {host: f"{host} mcp list" for host in ("claude", "codex", "gemini", "opencode", "copilot")}
+CHECKED_WITH["cursor"] = "cursor-agent mcp list"
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -77,11 +77,12 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
     from bridgehead.assembly.flows.handlers import watching_beside
     from bridgehead.dashboard.app import Dashboard
     from bridgehead.dashboard.serving import bind, serve
-    from bridgehead.mcp_server.transports.http import http_app
+    from bridgehead.mcp_server.transports.http import HttpApp
 
     with assembly.store() as store, bind(request) as listening:
         port = int(listening.getsockname()[1])
-        address = Address(host=_reached_at(request.host), port=port, token=token, pid=os.getpid())
+        reached_at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(request.host, request.host)  # these listen everywhere
+        address = Address(host=reached_at, port=port, token=token, pid=os.getpid())
         dashboard = Dashboard(
             assembly,
             store,
@@ -89,7 +90,7 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
             port=port,
             user=f"{name} (web)" if (name := user_name("")) else "web",
             hosts=request.names(socket.gethostname()),
-            mcp=http_app(lambda: app.assembly(warns=False), token=token),
+            mcp=HttpApp(lambda: app.assembly(warns=False), token=token),
         )
         resuming = watching_beside(app.assembly(warns=False), app.say) if auto else nullcontext()
         threading.Thread(target=prune_beside, args=(assembly, logging.getLogger("bridgehead.web")), daemon=True).start()
@@ -128,8 +129,3 @@ def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboa
 
 def _show_address(app: App, address: Address) -> None:
     app.emit({"url": address.url, "host": address.host, "port": address.port, "pid": address.pid}, lambda: address.url)
-
-
-def _reached_at(host: str) -> str:
-    """The address to write down for one that listens everywhere."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

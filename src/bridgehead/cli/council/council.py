@@ -32,7 +32,6 @@ from bridgehead.host.files import write_atomic
 
 if TYPE_CHECKING:
     from bridgehead.assembly.council.councils import Councils
-    from bridgehead.assembly.council.live import LiveCouncil
     from bridgehead.assembly.council.reports import Written
     from bridgehead.assembly.council.request import CouncilRequest
     from bridgehead.assembly.council.run import Audience, Finished
@@ -227,16 +226,12 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
     elif not app.stderr.isatty():
         yield replace(audience, watchers=(SpokenWarnings(app),))
     else:
+        from bridgehead.assembly.council.views import council_now
+
         verb = request.verb if request is not None else "taken up again:"
-        with LiveDisplay(verb, lambda review_id: _picture(app, review_id)) as display:
+        with LiveDisplay(verb, lambda review_id: council_now(app.assembly(warns=False), review_id).live) as display:
             ask = ask_beside(display, audience.ask_user) if audience.ask_user else None
             yield replace(audience, ask_user=ask, watchers=(display,))
-
-
-def _picture(app: App, review_id: str) -> LiveCouncil:
-    from bridgehead.assembly.council.views import council_now
-
-    return council_now(app.assembly(warns=False), review_id).live
 
 
 def _audience(app: App, request: CouncilRequest | None) -> Audience:

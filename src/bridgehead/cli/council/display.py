@@ -17,7 +17,7 @@ from bridgehead.cli.output import App
 from bridgehead.council.reporting.render.sentences import can_be_tried_again, one_line, reason_in_words
 from bridgehead.council.running.dry_run import DryRun
 from bridgehead.host.clock import SystemClock, parse_iso
-from bridgehead.host.terminal import display_width, escape_controls, truncate
+from bridgehead.host.terminal import display_width, escape_controls, pad, truncate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,16 +179,10 @@ def table_lines(verb: str, facts: Mapping[str, Any], picture: LiveCouncil, now: 
         max([least, *map(display_width, column)]) for least, column in zip(LEAST, zip(*rows, strict=True), strict=True)
     ]
     lines = [table_title(verb, facts)]
-    lines += [
-        "  " + GAP.join(_padded(cell, columns) for cell, columns in zip(row, widths, strict=True)) for row in rows
-    ]
+    lines += ["  " + GAP.join(pad(cell, columns) for cell, columns in zip(row, widths, strict=True)) for row in rows]
     hint = max(map(display_width, lines)) - len(STOP_HINT)
     lines.append(" " * max(0, min(hint, width - len(STOP_HINT) - 1)) + STOP_HINT)
     return [truncate(escape_controls(line, keep="").rstrip(), width - 1) for line in lines]
-
-
-def _padded(cell: str, columns: int) -> str:
-    return cell + " " * (columns - display_width(cell))
 
 
 def _cells(label: str, seat: LiveSeat, now: dt.datetime, review_id: str) -> tuple[str, ...]:

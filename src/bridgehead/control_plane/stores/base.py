@@ -9,9 +9,9 @@ import os
 from _thread import RLock  # all of `threading` would cost every pause of a flow 1 ms
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 from weakref import WeakSet
 
 from bridgehead.contract.events import Event, RecordedEvent
@@ -41,7 +41,7 @@ from bridgehead.control_plane.records import (
 )
 from bridgehead.control_plane.stores import retention, rows
 from bridgehead.control_plane.stores.failures import RecordTooNew
-from bridgehead.control_plane.stores.migrations import LATEST, SUMMED, Dialect, Row, Transaction, migrate, next_version
+from bridgehead.control_plane.stores.migrations import LATEST, SUMMED, Dialect, Row, Transaction, migrate
 from bridgehead.errors import NotFound, UserError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
@@ -75,12 +75,15 @@ _held: list[ConnectionSlot[Any]] = []
 _inherited: list[object] = []
 
 
-class Watch(Protocol):
-    """Notices that the record may have grown."""
+class Watch:
+    """Notices that the record may have grown; this one just looks again now and then."""
 
     def wait(self, stop: threading.Event, poll_seconds: float) -> None:
         """Return when there may be something new, or `stop` is set; now and then for no reason is fine."""
-        ...
+        stop.wait(poll_seconds)
+
+    def close(self) -> None:
+        return
 
 
 class Writing:
@@ -165,7 +168,11 @@ class Store(ABC):
         """Write down that the record has now seen so many."""
 
     @abstractmethod
-    def _watch(self) -> AbstractContextManager[Watch]: ...
+    def _translated(self) -> AbstractContextManager[None]:
+        """Turn what the database raises into a failure of ours."""
+
+    def _watch(self) -> Watch:
+        return Watch()
 
     def __enter__(self) -> Self:
         return self
@@ -213,7 +220,7 @@ class Store(ABC):
         self, after: int = 0, *, stop: threading.Event, where: EventFilter = ANY_EVENT, poll_seconds: float = 0.25
     ) -> Iterator[RecordedEvent]:
         """Yield the events after `after`, then each new one as it is recorded, in order, until `stop` is set."""
-        with self._watch() as watch:
+        with closing(self._watch()) as watch, self._translated():
             while not stop.is_set():
                 # Seq order is commit order, so nothing can still appear at or below the newest one seen.
                 newest = self.last_seq()
@@ -302,8 +309,6 @@ class Store(ABC):
         """The item a person means by `q-12`, `12`, or by the last digits that only one item has."""
         meant = ItemReference.parse(reference)
         numbers = self._numbers_ending(meant) if meant.abbreviated else [meant.number]
-        if meant.number in numbers:
-            numbers = [meant.number]
         if not numbers:
             raise UnknownItem(reference)
         if len(numbers) > 1:
@@ -396,21 +401,19 @@ class Store(ABC):
         version = self._version(transaction)
         if version >= self._up_to:
             return False
-        reached = next_version(version, self._up_to)
+        # A new record is set up whole, an older one taken up step by step.
+        reached = version + 1 if version else self._up_to
         migrate(transaction, self.dialect, start=version, end=reached)
         self._note_version(transaction, reached)
-        migrated = rows.event_row(self._migration_event(version, reached))
-        Writing(reached).append(transaction, [migrated])
-        return True
-
-    def _migration_event(self, version: int, reached: int) -> Event:
-        return Event(
+        migrated = Event(
             id=self._new_id(),
             kind="record.migrated" if version else "record.created",
             part=Part.RECORD,
             at=iso_ms(self._clock.now()),
             data={"from": version, "to": reached} if version else {"version": reached},
         )
+        Writing(reached).append(transaction, [rows.event_row(migrated)])
+        return True
 
 
 def listing(

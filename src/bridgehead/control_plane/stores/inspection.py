@@ -19,6 +19,7 @@ from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores import open_store, record_file, rows
 from bridgehead.control_plane.stores.base import FOLLOW_PAGE, Store
 from bridgehead.control_plane.stores.failures import NotARecord
+from bridgehead.control_plane.stores.migrations import Row
 from bridgehead.control_plane.stores.sqlite import (
     APPLICATION_ID,
     FRAME_HEAD,
@@ -42,7 +43,6 @@ MOST_COMPLAINTS: Final = 20
 BUSY_SECONDS: Final = 10.0
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 LEAF: Final = b"\x0d"
-Row = tuple[Any, ...]
 # Table: what one row is called, the columns that are summed, how it is decoded.
 TABLES: Final[Mapping[str, tuple[str, slice, Callable[[Sequence[Any]], Any]]]] = {
     "events": ("event", slice(1, 8), rows.recorded_event),

@@ -95,17 +95,10 @@ def m003_sums(transaction: Transaction, _dialect: Dialect) -> None:
         transaction.rows(f"ALTER TABLE {table} ADD COLUMN sum INTEGER")
 
 
-Migration = Callable[[Transaction, Dialect], None]
-
-MIGRATIONS: Final[tuple[Migration, ...]] = (m001_events_and_runs, m002_pending, m003_sums)
+MIGRATIONS: Final[tuple[Callable[[Transaction, Dialect], None], ...]] = (m001_events_and_runs, m002_pending, m003_sums)
 SUMMED: Final = 3
 """The version since which each row is written with its sum."""
 LATEST: Final = len(MIGRATIONS)
-
-
-def next_version(version: int, target: int) -> int:
-    """Where the next transaction leads: a new record is set up whole, an older one taken up step by step."""
-    return target if version == 0 else version + 1
 
 
 def migrate(transaction: Transaction, dialect: Dialect, *, start: int, end: int) -> None:

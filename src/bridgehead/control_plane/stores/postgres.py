@@ -181,14 +181,8 @@ class PostgresStore(Store):
     def _tables(self, transaction: Transaction) -> set[str]:
         return {name for (name,) in transaction.rows(_TABLES, [self._address.schema])}
 
-    @contextmanager
-    def _watch(self) -> Iterator[Watch]:
-        watch = _NotificationWatch(self._connect, self._address.schema)
-        try:
-            with self._translated():
-                yield watch
-        finally:
-            watch.close()
+    def _watch(self) -> Watch:
+        return _NotificationWatch(self._connect, self._address.schema)
 
     # Connecting
 
@@ -330,7 +324,7 @@ class PostgresTransaction:
             return found
 
 
-class _NotificationWatch:
+class _NotificationWatch(Watch):
     """Listens for the notice every commit sends; polls too, for poolers that lose notices."""
 
     def __init__(self, connect: Callable[[], Connection], channel: str) -> None:

@@ -17,10 +17,9 @@ from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import Part, PendingState, RunState
 from bridgehead.control_plane.questions import item_id
 from bridgehead.control_plane.records import Run, Unrecordable, moment_text, plain_text
+from bridgehead.control_plane.stores.migrations import Row
 
 MAX_JSON_BYTES: Final = 128 * 1024 * 1024
-
-Row = tuple[Any, ...]
 
 _data = msgspec.json.Decoder(dict[str, Any])
 _question = msgspec.json.Decoder(Question)

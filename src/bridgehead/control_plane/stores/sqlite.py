@@ -101,14 +101,8 @@ class SqliteStore(Store):
         transaction.rows(f"PRAGMA application_id = {APPLICATION_ID}")
         transaction.rows(f"PRAGMA user_version = {version}")
 
-    @contextmanager
-    def _watch(self) -> Iterator[Watch]:
-        watch = _DataVersionWatch(lambda: self._connect_if_there(self._path))
-        try:
-            with self._translated():
-                yield watch
-        finally:
-            watch.close()
+    def _watch(self) -> Watch:
+        return _DataVersionWatch(lambda: self._connect_if_there(self._path))
 
     @contextmanager
     def _using_connection(self) -> Iterator[sqlite3.Connection | None]:
@@ -271,14 +265,8 @@ class MemoryStore(SqliteStore):
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
         """There is nothing to recover."""
 
-    @contextmanager
-    def _watch(self) -> Iterator[Watch]:
-        yield _Polling()
-
-
-class _Polling:
-    def wait(self, stop: threading.Event, poll_seconds: float) -> None:
-        stop.wait(poll_seconds)
+    def _watch(self) -> Watch:
+        return Watch()
 
 
 class SqliteTransaction:
@@ -294,7 +282,7 @@ class SqliteTransaction:
         return [self._connection.execute(statement, row).fetchall() for row in values]
 
 
-class _DataVersionWatch:
+class _DataVersionWatch(Watch):
     """Asks SQLite whether another connection has committed; far cheaper than looking for rows."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection | None]) -> None:

@@ -69,18 +69,12 @@ class Caller:
         self.warnings.append(message)
 
 
-class SeatPrompt(NamedTuple):
-    """A prompt for the model of the calling agent, as the council wrote it."""
-
-    id: str
-    prompt: str
-
-
 class NeededInput(NamedTuple):
     """What the client must bring before the call can go on; `state` is what it hands back."""
 
     state: str
-    prompts: tuple[SeatPrompt, ...]
+    prompts: Mapping[str, str]
+    """For the model of the calling agent, as the council wrote them, by the id of the request."""
 
 
 class ToolReply(NamedTuple):
@@ -136,14 +130,14 @@ def input_required(needed: NeededInput) -> dict[str, Any]:
         "resultType": "input_required",
         "requestState": needed.state,
         "inputRequests": {
-            one.id: {
+            item_id: {
                 "method": "sampling/createMessage",
                 "params": {
-                    "messages": [{"role": "user", "content": {"type": "text", "text": one.prompt}}],
+                    "messages": [{"role": "user", "content": {"type": "text", "text": prompt}}],
                     "maxTokens": LONGEST_REPLY_TOKENS,
                 },
             }
-            for one in needed.prompts
+            for item_id, prompt in needed.prompts.items()
         },
     }
 

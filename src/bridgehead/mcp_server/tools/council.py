@@ -21,7 +21,7 @@ from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.seating.preflight import executor_type, host_bridge
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.host.clock import SystemClock, iso_ms
-from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, SeatPrompt, ToolReply
+from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply
 from bridgehead.mcp_server.tools.council_text import finished_text, listed_text, standing_text
 from bridgehead.mcp_server.tools.schemas import (
     CouncilArguments,
@@ -138,7 +138,7 @@ def _reply(caller: Caller, finished: Finished) -> ToolReply:
     result, text = finished_text(finished, waiting)
     if caller.warnings:
         result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
-    prompts = tuple(SeatPrompt(item.id, item.question.prompt) for item in waiting)
+    prompts = {item.id: item.question.prompt for item in waiting}
     return ToolReply(result, text, NeededInput(finished.council.review_id, prompts) if prompts else None)
 
 

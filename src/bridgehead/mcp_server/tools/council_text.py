@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.live import LiveSeat
 from bridgehead.assembly.council.reports import Reports
@@ -40,13 +42,9 @@ def finished_text(finished: Finished, requests: Sequence[PendingItem]) -> Counci
     files = finished.written.files if finished.written else {}
     if requests:
         return _asking(review_id, requests)
-    match finished.report:
-        case None:
-            return _waiting(review_id, finished.waiting_for)
-        case AbortedReport() as report:
-            return _aborted(review_id, report, files, finished.exit_code(), stopped=stopped)
-        case report:
-            return _reported(review_id, report, files, finished.exit_code(), stopped=stopped)
+    if finished.report is None:
+        return _waiting(review_id, finished.waiting_for)
+    return _reported(review_id, finished.report, files, finished.exit_code(), stopped=stopped)
 
 
 def standing_text(assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]) -> CouncilText:
@@ -56,10 +54,8 @@ def standing_text(assembly: Assembly, now: CouncilNow, requests: Sequence[Pendin
         return _asking(council.id, requests)
     if now.has_report:
         stored = Reports(assembly).find(council.id)
-        files = stored.files.files
-        if isinstance(stored.report, AbortedReport):
-            return _aborted(council.id, stored.report, files, ExitCode.FAILURE)
-        return _reported(council.id, stored.report, files, ExitCode.DONE)
+        code = ExitCode.FAILURE if isinstance(stored.report, AbortedReport) else ExitCode.DONE
+        return _reported(council.id, stored.report, stored.files.files, code)
     if council.status in (CouncilStatus.RUNNING, CouncilStatus.STOPPED):
         return _under_way(now)
     return _waiting(council.id, council.waiting_for)
@@ -149,58 +145,42 @@ def _waiting(review_id: str, bridges: Sequence[str]) -> CouncilText:
 
 
 def _reported(
-    review_id: str, report: CouncilReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
+    review_id: str,
+    report: CouncilReport | AbortedReport,
+    files: dict[str, str],
+    code: ExitCode,
+    *,
+    stopped: bool = False,
 ) -> CouncilText:
     foreign = ForeignText()
-    entries = ordered(report.findings())
-    fenced = _fenced(review_id, report, files, foreign)
-    summary = f"{headline(report, entries)}   council {review_id}"
-    result = CouncilResult(
-        note=foreign.note,
-        review_id=review_id,
-        status="stopped" if stopped else "reported",
-        exit_code=code,
-        summary=summary,
-        next=HOW_TO_DISMISS if entries else "",
-        verdict=report.verdict,
-        findings=[_finding(entry, foreign) for entry in entries[:MOST_FINDINGS]],
-        report=fenced,
-        report_files=files,
-        waiting_for=[one["bridge"] for one in report.bridges_pending],
-        skipped=_skipped(report, foreign),
-        warnings=[foreign.line(one) for one in report.warnings],
-    )
-    return CouncilText(result, "\n\n".join([summary, foreign.note, fenced]))
-
-
-def _aborted(
-    review_id: str, report: AbortedReport, files: dict[str, str], code: ExitCode, *, stopped: bool = False
-) -> CouncilText:
-    foreign = ForeignText()
-    fenced = _fenced(review_id, report, files, foreign)
-    summary = f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
-    result = CouncilResult(
-        note=foreign.note,
-        review_id=review_id,
-        status="stopped" if stopped else "aborted",
-        exit_code=code,
-        summary=summary,
-        next="The tool `doctor` says why nobody could sit.",
-        report=fenced,
-        report_files=files,
-        skipped=_skipped(report, foreign),
-    )
-    return CouncilText(result, "\n\n".join([summary, foreign.note, fenced]))
-
-
-def _fenced(review_id: str, report: CouncilReport | AbortedReport, files: dict[str, str], foreign: ForeignText) -> str:
     text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
     # Columns are for eyes; a model pays for every blank.
-    return foreign.block(re.sub(r"(?<=\S) {3,}", "  ", text), origin=f"report of council {review_id}")
-
-
-def _skipped(report: CouncilReport | AbortedReport, foreign: ForeignText) -> dict[str, str]:
-    return {bridge: foreign.line(reason) for bridge, reason in report.skip_reasons.items()}
+    fenced = foreign.block(re.sub(r"(?<=\S) {3,}", "  ", text), origin=f"report of council {review_id}")
+    result = CouncilResult(
+        note=foreign.note,
+        review_id=review_id,
+        status="stopped" if stopped else "aborted" if isinstance(report, AbortedReport) else "reported",
+        exit_code=code,
+        summary="",
+        report=fenced,
+        report_files=files,
+        skipped={bridge: foreign.line(reason) for bridge, reason in report.skip_reasons.items()},
+    )
+    if isinstance(report, AbortedReport):
+        summary = f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
+        result = replace(result, summary=summary, next="The tool `doctor` says why nobody could sit.")
+    else:
+        entries = ordered(report.findings())
+        result = replace(
+            result,
+            summary=f"{headline(report, entries)}   council {review_id}",
+            next=HOW_TO_DISMISS if entries else "",
+            verdict=report.verdict,
+            findings=[_finding(entry, foreign) for entry in entries[:MOST_FINDINGS]],
+            waiting_for=[one["bridge"] for one in report.bridges_pending],
+            warnings=[foreign.line(one) for one in report.warnings],
+        )
+    return CouncilText(result, "\n\n".join([result.summary, foreign.note, fenced]))
 
 
 def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:

@@ -57,18 +57,13 @@ _STATUS: Final = {
 _free_calls = threading.BoundedSemaphore(MOST_CALLS)
 
 
-def http_app(make_assembly: Callable[[], Assembly], *, token: str) -> HttpApp:
-    """The application; refuses to be made without a token. `stop()` it when the server shuts down."""
-    if not token:
-        raise UserError("MCP over HTTP is served with a token only", hint="use the token of `bridgehead web`")
-    return HttpApp(Server(make_assembly), token)
-
-
 class HttpApp:
-    """One endpoint; its path is where it was mounted."""
+    """One endpoint; its path is where it was mounted. `stop()` it when the server shuts down."""
 
-    def __init__(self, server: Server, token: str) -> None:
-        self._server = server
+    def __init__(self, make_assembly: Callable[[], Assembly], *, token: str) -> None:
+        if not token:
+            raise UserError("MCP over HTTP is served with a token only", hint="use the token of `bridgehead web`")
+        self._server = Server(make_assembly)
         self._token = token
         self._sessions = HttpSessions()
         self._calls: set[HttpCall] = set()
@@ -170,10 +165,6 @@ class HttpSession:
         if isinstance(request_id, str | int) and (cancel := self.running.get(request_id)) is not None:
             cancel.cancel()
 
-    def stop_all(self) -> None:
-        for cancel in list(self.running.values()):
-            cancel.cancel()
-
 
 class HttpSessions:
     """All of them; the oldest makes room, and its client introduces itself again."""
@@ -195,8 +186,8 @@ class HttpSessions:
     def end(self, session_id: str | None) -> bool:
         """Forget a session and stop what runs for it; False when there is none."""
         session = self._sessions.pop(session_id, None) if session_id else None
-        if session is not None:
-            session.stop_all()
+        for cancel in list(session.running.values()) if session else ():
+            cancel.cancel()
         return session is not None
 
     def end_all(self) -> None:

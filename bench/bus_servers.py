@@ -20,7 +20,7 @@ from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.interfaces import BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
-from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Site, Upgrade
 from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen
 from bridgehead.bus.wire.message import Message
@@ -40,7 +40,7 @@ class Echo(Conversation):
         self._peer.send(payload)
 
 
-class EchoSite:
+class EchoSite(Site):
     def upgrade(self, request: Request) -> Upgrade | Answer:
         return Upgrade(Echo(), 1 << 20)
 

@@ -18,7 +18,7 @@ from bridgehead.exit_codes import ExitCode
 EXTRAS: Final = {
     "web": ("starlette", "uvicorn", "jinja2", "markdown_it", "markupsafe"),
     "bus": ("picows", "cryptography", "h11"),
-    "matrix": ("nio", "aiohttp"),
+    "matrix": ("nio",),
     "templates": ("tree_sitter",),
 }
 """What a part of the commands needs, by the extra that brings it."""

@@ -85,7 +85,7 @@ def test_writing_to_a_participant_of_any_bridge_needs_the_grant(kind: str, tmp_p
             other = await two.satellite("other")
             if two._registry is not None:
                 registry = two._registry
-                await until(lambda: registry.owner_of("kitchen") == "kitchen")
+                await until(lambda: registry.owners.owner_of("kitchen") == "kitchen")
             await other.send(Message("ovos.stop", {}, {"destination": "kitchen"}))
             refused = await other.receive()
             assert refused == MessageRefused("policy_denied", {"field": "destination", "value": "kitchen"})
@@ -158,7 +158,7 @@ def test_two_participants_of_one_name_at_two_bridges_are_not_taken_for_one(tmp_p
             await one.relay.saved()
             registry = two._registry
             assert registry is not None
-            await until(lambda: registry.owner_of("kitchen") is None)
+            await until(lambda: registry.owners.owner_of("kitchen") is None)
             second = await Satellite.connect(namesake)
             assert second.source == "kitchen"
             await second.close()

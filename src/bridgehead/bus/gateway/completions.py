@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.gateway.webhooks import HttpCall, HttpCalls
-from bridgehead.bus.sockets.base import Answer, Request, Site
+from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
 from bridgehead.host.clock import Clock, SystemClock
 
 MODEL: Final = "assistant"
@@ -51,7 +51,7 @@ class CompletionsEndpoint(Site):
             return _refused(record.status, SENTENCES.get(record.status, "not admitted"))
         if request.path.rstrip("/") in (MODELS, f"{MODELS}/{MODEL}") and request.method == "GET":
             model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "bridgehead"}
-            return _json(model if request.path.endswith(MODEL) else {"object": "list", "data": [model]})
+            return json_answer(model if request.path.endswith(MODEL) else {"object": "list", "data": [model]})
         if request.path != COMPLETIONS or request.method != "POST":
             return _refused(404, f"{request.method} {request.path} is not served here; POST {COMPLETIONS} is")
         try:
@@ -64,7 +64,7 @@ class CompletionsEndpoint(Site):
         form = _Form(f"chatcmpl-{secrets.token_hex(12)}", int(self._clock.now().timestamp()), asked)
         if not asked.stream:
             said = "".join([piece async for piece in heard])
-            return _problem(call) or _json(form.whole(said))
+            return _problem(call) or json_answer(form.whole(said))
         first = await anext(heard, None)  # before the head of the response is sent, it can still say what is wrong
         if first is None and (problem := _problem(call)) is not None:
             return problem
@@ -164,8 +164,4 @@ def _problem(call: HttpCall) -> Answer | None:
 
 def _refused(status: int, sentence: str, code: str | None = None) -> Answer:
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    return _json({"error": {"message": sentence, "type": kind, "param": None, "code": code}}, status)
-
-
-def _json(document: dict[str, Any], status: int = 200) -> Answer:
-    return Answer(status, msgspec.json.encode(document), "application/json")
+    return json_answer({"error": {"message": sentence, "type": kind, "param": None, "code": code}}, status)

@@ -21,7 +21,7 @@ from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site
+from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site, json_answer
 from bridgehead.bus.sockets.listen import Listener, listen
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.bus.wire.message import Message
@@ -77,16 +77,16 @@ class StatusSite(Site):
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return Answer(401, b"the token is in running.json\n")
         if request.method == "POST" and request.path == "/link/chat":
-            return _json(ChatLink(self._new_chat_link()))
+            return json_answer(ChatLink(self._new_chat_link()))
         if request.method == "POST" and request.path == "/speak":
             return await self._speak(request.body)
         if request.method != "GET":
             return Answer(405, b"read only\n", headers=(("Allow", "GET"),))
         if request.path == "/status":
-            return _json(self._status(_number(request, "after")))
+            return json_answer(self._status(_number(request, "after")))
         if request.path == "/message":
             content = self._tail.content(_number(request, "number"))
-            return NOT_FOUND if content is None else _json(content)
+            return NOT_FOUND if content is None else json_answer(content)
         return NOT_FOUND
 
     async def _speak(self, body: bytes) -> Answer:
@@ -95,8 +95,8 @@ class StatusSite(Site):
         except msgspec.DecodeError as error:
             return Answer(400, f"{error}\n".encode())
         if asked.participant is None:
-            return _json(self._speaker.announce(asked.text, asked.lang, asked.site))
-        return _json(await self._speaker.ask(asked.participant, asked.text, asked.lang, asked.wait_s))
+            return json_answer(self._speaker.announce(asked.text, asked.lang, asked.site))
+        return json_answer(await self._speaker.ask(asked.participant, asked.text, asked.lang, asked.wait_s))
 
     def _status(self, after: int) -> BusStatus:
         heads = self._tail.heads(after, self._clock.monotonic())
@@ -119,10 +119,6 @@ class StatusSite(Site):
 def _number(request: Request, name: str) -> int:
     given = request.query.get(name, "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
-
-
-def _json(value: msgspec.Struct) -> Answer:
-    return Answer(200, msgspec.json.encode(value), "application/json")
 
 
 class ChatLink(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from bridgehead.bus.bridge.admission import is_channel
 from bridgehead.bus.gateway.gateway import Gateway
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
-from bridgehead.bus.sockets.base import Answer, Request, Site
+from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLED, PIECE, SPEAK
 from bridgehead.errors import BridgeheadError
@@ -247,10 +247,8 @@ def _wants_plain(request: Request) -> bool:
 
 def _answer(call: HttpCall, *, plain: bool) -> Answer:
     if call.refusal is not None:
-        body = msgspec.json.encode({"schema_version": SCHEMA_VERSION, "error": call.refusal})
-        return Answer(call.status, body, "application/json")
+        return json_answer({"schema_version": SCHEMA_VERSION, "error": call.refusal}, call.status)
     if plain:
         lines = "".join(f"{said['utterance']}\n" for said in call.speak)
         return Answer(200, lines.encode())
-    body = msgspec.json.encode({"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled})
-    return Answer(200, body, "application/json")
+    return json_answer({"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled})

@@ -131,6 +131,10 @@ class Answer(msgspec.Struct, frozen=True):
     """What follows the body piece by piece; the response then ends with the connection."""
 
 
+def json_answer(value: object, status: int = 200) -> Answer:
+    return Answer(status, msgspec.json.encode(value), "application/json")
+
+
 class Upgrade(msgspec.Struct, frozen=True):
     """The request may become a WebSocket."""
 

@@ -23,7 +23,6 @@ HUB_GREETING: Final = b'{"type":"connected","data":{},"context":{"session":{"ses
 """The first message of a hub on a new connection."""
 
 _encoder: Final = msgspec.json.Encoder()
-_ordered_encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decoder: Final = msgspec.json.Decoder()
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
@@ -167,9 +166,8 @@ encode: Final[Callable[[Message], bytes]] = _encoder.encode
 """Compact UTF-8 JSON with the three keys."""
 
 
-def encode_ordered(value: object) -> bytes:
-    """JSON whose bytes do not depend on key order; for digests."""
-    return _ordered_encoder.encode(value)
+encode_ordered: Final[Callable[[object], bytes]] = msgspec.json.Encoder(order="deterministic").encode
+"""JSON whose bytes do not depend on key order; for digests."""
 
 
 json_copy: Final[Callable[[Any], Any]] = msgspec.to_builtins

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from bridgehead.assembly.council.files import parse_dismissals, read_rules_section
 from bridgehead.assembly.council.request import read_seed_findings
+from bridgehead.assembly.flows.worker import Limit
 from bridgehead.bus.access.enrolment import parse_duration
 from bridgehead.bus.gateway.completions import read_completion
 from bridgehead.bus.settings import Address
@@ -97,6 +98,7 @@ PARSERS: dict[str, Parser] = {
     "assembly/council/files.py:read_rules_section": Parser(read_rules_section, ("{}", "## Review rules\n{}", "# {}\n")),
     "council/request/domains.py:read_package_names": Parser(read_package_names, ("{}", "import {}", "require('{}')")),
     "assembly/council/request.py:read_seed_findings": Parser(lambda text: read_seed_findings(text, "file"), ITEMS),
+    "assembly/flows/worker.py:Limit.parse": Parser(Limit.parse, ("{}", "writer={}", "{}=2,30/m")),
     "bus/access/enrolment.py:parse_duration": Parser(parse_duration),
     "bus/gateway/completions.py:read_completion": Parser(
         of_bytes(lambda raw: read_completion(raw, {})),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import json
 import signal
 import threading
@@ -125,6 +126,17 @@ def test_every_live_seat_is_heard_of_while_its_model_is_silent(monkeypatch: pyte
     for bridge in slow:
         first, *_ = [line for name, line in watcher.lines if (name, line["event"]) == (bridge, "progress")]
         assert first["round"] == 1 and first["elapsed_s"] >= 0
+
+
+def test_a_disk_that_is_full_is_said_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    watcher = Watcher()
+    monkeypatch.setattr(watcher, "happened", full)
+
+    with pytest.raises(OSError, match="No space left"):
+        run(council("claude"), ScriptedSeats(scripts("claude")), Means(RunLog(observer=watcher)))
 
 
 def test_a_council_of_two_ends_in_one_report() -> None:

@@ -213,9 +213,12 @@ class Conductor:
             try:
                 return await self._conduct(wishes)
             except BaseExceptionGroup as group:
-                if group.subgroup(KeyboardInterrupt) is None:
-                    raise
-                raise anyio.get_cancelled_exc_class() from None  # the interrupt itself is on its way already
+                if group.subgroup(KeyboardInterrupt) is not None:
+                    raise anyio.get_cancelled_exc_class() from None  # the interrupt itself is on its way already
+                first: BaseException = group
+                while isinstance(first, BaseExceptionGroup):
+                    first = first.exceptions[0]
+                raise first from group  # what went wrong is said by its own name
 
     def _notice_signal(self) -> None:
         if self._signalled and self._ending is None:  # the first one was not heeded yet: the event loop has no time

@@ -125,7 +125,8 @@ def test_the_question_itself_is_shown_with_its_choices_and_schema(user: Machine)
     item = ask(user, prompt="Line one \x1b[2J\nline two", schema=schema, expires_at="2026-12-01T00:00:00Z")
     choosing = ask(user, key="k2", prompt="Ship it?", schema={"enum": ["yes", "no"]})
 
-    shown = user.run("pending", item)
+    shown = user.run("pending", "show", item)
+    assert shown.out == user.run("pending", item).out
     assert "  Line one \\x1b[2J\n  line two\n" in shown.out and "2026-12-01" in shown.out
     assert '"score": {' in shown.out and f"bridgehead answer {item} --file FILE" in shown.out
     assert user.run("pending", item, "--json").json["item"]["question"]["schema"] == schema
@@ -133,6 +134,9 @@ def test_the_question_itself_is_shown_with_its_choices_and_schema(user: Machine)
     bare = user.run("answer", choosing)
     assert (bare.code, bare.out) == (1, "")
     assert "Ship it?" in bare.err and f"bridgehead answer {choosing} yes|no" in bare.err
+    user.run("answer", choosing, "yes", "--by", "ada")
+    assert user.run("pending", "show", choosing).out.endswith("\n\nanswered by ada:\n  yes\n")
+    assert "one ID" in user.run("pending", item, choosing).err
 
 
 def test_the_parts_of_a_council_are_listed_together(user: Machine) -> None:

@@ -18,7 +18,9 @@ WARM = (
     "bridgehead.cli.tree bridgehead.cli.running bridgehead.cli.rigs.run bridgehead.cli.rigs.handlers "
     "bridgehead.cli.flows.run_resume bridgehead.cli.flows.flows bridgehead.cli.commands.record "
     "bridgehead.cli.commands.pending bridgehead.cli.commands.config bridgehead.cli.bus.participants "
-    "bridgehead.control_plane.stores.inspection bridgehead.rigs.operations.send bridgehead.rigs.operations.sync"
+    "bridgehead.control_plane.stores.inspection bridgehead.rigs.operations.send bridgehead.rigs.operations.sync "
+    "bridgehead.cli.council.display bridgehead.cli.council.questions bridgehead.assembly.council.councils "
+    "bridgehead.assembly.council.run bridgehead.assembly.council.seats bridgehead.council.runtimes.static.seat"
 ).split()
 
 # Other calls do not end that way, or it is the same as another kind.
@@ -96,6 +98,8 @@ def one(injector: Injector, scenario: Scenario, chosen: argparse.Namespace) -> t
                     f"{scenario.name}: {kind.name} at call {point} of {calls} ({what}): exit {done.code}\n"
                     f"  {type(error).__name__}: {str(error)[:500]}\n  stderr: {done.err[-300:]}"
                 )
+        if point % 50 == 0:
+            print(f"  {scenario.name}: {point} of {calls} calls, {len(problems)} problems", file=sys.stderr, flush=True)
     return counts, problems
 
 

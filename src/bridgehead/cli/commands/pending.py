@@ -27,12 +27,12 @@ SAYS_SCHEMA = "It must obey this JSON Schema:"  # as the prompts of flows do
     cls=Command,
     examples=(
         "bridgehead pending",
-        "bridgehead pending q-12",
+        "bridgehead pending show q-12",
         "bridgehead pending --here --json",
         "bridgehead pending --all --limit 100",
     ),
 )
-@click.argument("item_id", metavar="[ID]", required=False)
+@click.argument("words", metavar="[show ID]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Include answered and withdrawn items.")
 @click.option("--here", is_flag=True, help="Only items of the current project.")
 @click.option(
@@ -40,15 +40,18 @@ SAYS_SCHEMA = "It must obey this JSON Schema:"  # as the prompts of flows do
 )
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most N.")
 @click.pass_obj
-def pending(app: App, item_id: str | None, everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
+def pending(app: App, words: tuple[str, ...], everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
     """List what is waiting for an answer: flow requests, halted runtimes, envelopes, bus approvals.
 
-    With an ID, show the whole question with its choices and the schema for the answer.
+    With `show ID` (or only the ID), show the whole question with its choices and the schema for the answer, or the
+    answer that was given.
     """
     assembly = app.assembly()
-    if item_id is not None:
+    if words:
+        if words[:-1] not in ((), ("show",)):
+            raise UserError("one ID is shown at a time", hint="bridgehead pending show q-12")
         with assembly.store(read_only=True) as store:
-            item = pending_list(assembly, store, app.warn).find(item_id)
+            item = pending_list(assembly, store, app.warn).find(words[-1])
         app.emit({"item": msgspec.to_builtins(item)}, lambda: question_text(item, SystemClock().now()))
         return
     where = PendingFilter(
@@ -154,7 +157,12 @@ def question_text(item: PendingItem, now: datetime) -> str:
         shown = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
         lines = "\n".join(f"  {escape_controls(line)}" for line in shown.splitlines())
         parts.append(f"the answer is JSON that obeys this schema:\n{lines}")
-    parts.append(f"answer with: {escape_controls(_how(item))}")
+    if item.state is PendingState.OPEN:
+        parts.append(f"answer with: {escape_controls(_how(item))}")
+    else:
+        given = (item.answer and (item.answer.text or item.answer.message)) or ""
+        told = [escape_controls(_how(item)) + (":" if given else "")]
+        parts.append("\n".join(told + [f"  {escape_controls(line)}" for line in given.splitlines()]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", help="scenarios whose name holds this")
     parser.add_argument("--kind", default="", help="only this kind of fault")
     parser.add_argument("--at", type=int, default=0, help="only this call")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="every N-th call, from the K-th; for several at once")
     parser.add_argument("--quick", action="store_true", help="one kind for each point, scenarios of the default suite")
     parser.add_argument("--python", action="store_true", help="do without a C compiler: only our own calls")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -75,7 +76,8 @@ def one(injector: Injector, scenario: Scenario, chosen: argparse.Namespace) -> t
     points = range(1, calls + 1)
     if chosen.points and calls > chosen.points:  # evenly, the last one included
         points = sorted({1 + (calls - 1) * n // (chosen.points - 1) for n in range(chosen.points)})  # type: ignore[assignment]
-    for point in points:
+    part, parts = map(int, chosen.part.split("/"))
+    for point in points[part - 1 :: parts]:
         if chosen.at and point != chosen.at:
             continue
         kinds = [kind for kind in KINDS if not chosen.kind or kind.name == chosen.kind]
@@ -98,7 +100,7 @@ def one(injector: Injector, scenario: Scenario, chosen: argparse.Namespace) -> t
                     f"{scenario.name}: {kind.name} at call {point} of {calls} ({what}): exit {done.code}\n"
                     f"  {type(error).__name__}: {str(error)[:500]}\n  stderr: {done.err[-300:]}"
                 )
-        if point % 50 == 0:
+        if point % 50 < parts:
             print(f"  {scenario.name}: {point} of {calls} calls, {len(problems)} problems", file=sys.stderr, flush=True)
     return counts, problems
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from bridgehead.assembly.flows.worker import Limit
+from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError
 from bridgehead.flows.words import RunStatus
 
@@ -101,6 +103,97 @@ def test_a_handler_answers_within_the_limits_of_the_fleet(fleet: TestFleet, subm
 
     assert [fleet.result(run) for run in runs] == [f"built v{number}: noted v{number}.\n" for number in range(4)]
     assert (fleet.folder / "calls").read_text().split() == ["1"] * 4
+
+
+def names_of(fleet: TestFleet, run: str) -> str:
+    """What rows about a run name: the run, or a question it asked."""
+    asked = fleet.store.pending(PendingFilter(states=(), run_id=run))
+    return "|".join((run, *(item.question.key for item in asked)))
+
+
+def rows_about(fleet: TestFleet, names: str) -> dict[str, int]:
+    """How many rows of each table, DBOS' and the record's, name one of these."""
+    found = {}
+    with fleet.store_connection() as connection:
+        tables = connection.execute(
+            "SELECT table_schema || '.' || table_name FROM information_schema.tables"
+            " WHERE table_schema IN (%s, %s) AND table_type = 'BASE TABLE'",
+            [fleet.fleet.address.schema, fleet.fleet.address.postgres.schema],
+        ).fetchall()
+        for (table,) in tables:
+            count = connection.execute(f"SELECT count(*) FROM {table} AS t WHERE t::text ~ %s", [names]).fetchone()[0]
+            found |= {table: count} if count else {}
+    return found
+
+
+@pytest.mark.slow
+def test_ended_runs_are_pruned_with_every_row_and_others_stay_whole(fleet: TestFleet, submit: Submit) -> None:
+    (fleet.folder / "agent").write_text("print('by an agent')\n")
+    fleet.worker("--queue", "asked", "--handler", f"cmd:{sys.executable} agent")
+    worker = fleet.worker()
+    done, broken = submit("note", settings={"line": "done"}, key="k"), submit("breaks")
+    answered = submit("release", settings={"tag": "v1"}, queue="asked")
+    dropped, waiting = submit("release", settings={"tag": "v2"}), submit("release", settings={"tag": "v3"})
+    fleet.asked(dropped)
+    question = fleet.asked(waiting)
+    for run, state in (
+        (done, RunStatus.COMPLETED),
+        (answered, RunStatus.COMPLETED),
+        (broken, RunStatus.FAILED),
+        (dropped, RunStatus.WAITING),
+        (waiting, RunStatus.WAITING),
+    ):
+        fleet.until_state(run, state)
+    fleet.run("flow", "cancel", dropped)
+    names = {run: names_of(fleet, run) for run in (done, answered, dropped, broken, waiting)}
+    before = {run: rows_about(fleet, names[run]) for run in names}
+    assert all(len(rows) > 4 for rows in before.values()), before
+
+    would = fleet.json("flow", "prune", "--days", "0", "--dry-run")["forgotten"]
+    assert sorted(would) == sorted([done, answered, dropped])
+    assert rows_about(fleet, names[answered]) == before[answered]
+    assert fleet.json("flow", "prune", "--days", "1")["forgotten"] == []
+    assert sorted(fleet.json("flow", "prune", "--days", "0")["forgotten"]) == sorted(would)
+
+    after = {run: rows_about(fleet, names[run]) for run in names}
+    assert after == {**before, **{run: {} for run in would}}
+    assert {flow["flow_id"] for flow in fleet.json("flow", "list")["flows"]} == {broken, waiting}
+    assert fleet.fleet.submit("note", {"line": "again"}, key="k").id == done
+    fleet.until_state(done, RunStatus.COMPLETED)
+    assert fleet.effects.count("again") == 1
+    fleet.run("answer", question.id, "late")
+    assert fleet.result(waiting) == "built v3: late"
+    (fleet.folder / "wanted").write_text("found")
+    fleet.run("flow", "retry", broken)
+    assert fleet.result(broken, retried=True) == "found"
+    assert fleet.effects.count("first") == 1
+
+    # And by themselves, where the setting says so.
+    fleet.kill(worker)
+    fleet.environ["BRIDGEHEAD_FLOWS_KEEP_DAYS"] = "0.000001"
+    fleet.worker()
+    while fleet.json("flow", "list")["flows"]:
+        threading.Event().wait(0.2)
+    assert [rows_about(fleet, names[run]) for run in names] == [{}] * 5
+
+
+@pytest.mark.slow
+def test_a_run_is_not_pruned_while_a_handler_answers_for_it(fleet: TestFleet, submit: Submit) -> None:
+    """A cancelled run has ended, the call of its agent has not: it is let finish, and the next time all goes."""
+    (fleet.folder / "agent").write_text("open('a.here', 'w').write('1')\nprint(open('a.go').read())\n")
+    fleet.worker("--handler", f"cmd:{sys.executable} agent")
+    run = submit("release", settings={"tag": "v1"})
+    fleet.until(run, "pending.opened")
+    fleet.arrived()
+    fleet.until_state(run, RunStatus.WAITING)
+    fleet.run("flow", "cancel", run)
+    names = names_of(fleet, run)
+
+    assert fleet.json("flow", "prune", "--days", "0")["forgotten"] == []
+    fleet.go_on("late")
+    while not fleet.json("flow", "prune", "--days", "0")["forgotten"]:
+        threading.Event().wait(0.2)
+    assert rows_about(fleet, names) == {}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -23,11 +23,12 @@ from bridgehead.flows.engine.run_request import RUN_KEY
 from bridgehead.flows.fleet import Job, records_of
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Record, Run
+from bridgehead.flows.operations.cancel import MOST_DAYS
 from bridgehead.flows.operations.inspect import ListResult, StatusResult, find_run
 from bridgehead.flows.operations.retry import CannotRetry, step_meant, what_failed
 from bridgehead.flows.values.ids import new_flow_id, sha256_hex
 from bridgehead.flows.values.times import now_text, utc_text
-from bridgehead.flows.words import RunStatus
+from bridgehead.flows.words import DEFAULT_MAX_RETRIES, RunStatus
 
 if TYPE_CHECKING:
     from dbos import DBOSClient, WorkflowStatus
@@ -46,6 +47,9 @@ EXPIRY_MARGIN_SECONDS: Final = 0.05
 MOST_ATTEMPTS: Final = 3
 """So often a job is begun whose worker dies of it."""
 LOOKED_THROUGH: Final = 1000
+PRUNED_AT_ONCE: Final = 1000
+"""Passes, with as many runs as have them: what one statement names."""
+_PRUNE_LOCKS: Final = 0x62726469
 _UNFINISHED: Final = {
     "DELAYED": RunStatus.WAITING,
     "ENQUEUED": RunStatus.QUEUED,
@@ -169,11 +173,12 @@ class Fleet:
 
     def waiting(self, queue: str) -> Iterator[Job]:
         """The passes of a queue that are put off."""
+        return map(_job_of, self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue))
+
+    def _all(self, **where: Any) -> Iterator[WorkflowStatus]:
         for place in count(0, LOOKED_THROUGH):
-            page = self.client.list_workflows(
-                name=FLOW_JOB, status="DELAYED", queue_name=queue, limit=LOOKED_THROUGH, offset=place
-            )
-            yield from map(_job_of, page)
+            page = self.client.list_workflows(**where, limit=LOOKED_THROUGH, offset=place)
+            yield from page
             if len(page) < LOOKED_THROUGH:
                 return
 
@@ -199,7 +204,8 @@ class Fleet:
         return records_of([[step["output"] for step in made] for made in steps], job.forgets)
 
     def was_cancelled(self, job: Job) -> bool:
-        return bool(self.client.list_workflows(workflow_ids=[job.id], status="CANCELLED", load_input=False))
+        found = self.client.list_workflows(workflow_ids=[job.id], load_input=False)
+        return not found or found[0].status == "CANCELLED"  # one that is not there was pruned since
 
     def knows(self, reference: str | None) -> bool:
         try:
@@ -245,18 +251,76 @@ class Fleet:
 
     def retry(self, reference: str, from_step: str | None = None) -> Run:
         """Go on with a run that failed, on a worker with the newest code; its records are kept."""
-        newest, job = self._find(reference)
-        run = _run_of(newest)
-        if run.status is not RunStatus.FAILED and not (run.status is RunStatus.CANCELLED and from_step):
-            way = f"bridgehead flow status {run.id} shows where it stands"
-            raise CannotRetry(run, f"it is {run.status.value}", way)
-        records = tuple(self.records(job.next()).values())
-        if from_step is None:
-            self.enqueue(job.next(forget=what_failed(records, run.error or "")))
-        else:
-            # What was asked after the step may not be asked again.
-            self.enqueue(job.next(forget=step_meant(records, from_step, run.id))._replace(attempts=()))
-        return self.status(run.id).run
+        with self._no_pruning():
+            newest, job = self._find(reference)
+            run = _run_of(newest)
+            if run.status is not RunStatus.FAILED and not (run.status is RunStatus.CANCELLED and from_step):
+                way = f"bridgehead flow status {run.id} shows where it stands"
+                raise CannotRetry(run, f"it is {run.status.value}", way)
+            records = tuple(self.records(job.next()).values())
+            if from_step is None:
+                self.enqueue(job.next(forget=what_failed(records, run.error or "")))
+            else:
+                # What was asked after the step may not be asked again.
+                self.enqueue(job.next(forget=step_meant(records, from_step, run.id))._replace(attempts=()))
+            return self.status(run.id).run
+
+    def prune(self, days: float, *, failed: bool = False, dry_run: bool = False) -> Iterator[Run]:
+        """Delete runs that ended so long ago, with all the record knows of them; each that is or would be deleted.
+
+        DBOS deletes nothing by itself. Failed runs, which could be retried, go only with `failed`.
+        """
+        now = datetime.now(UTC)
+        before = now - timedelta(days=min(days, MOST_DAYS))
+        old = {"completed_before": before.isoformat(), "load_input": False, "load_output": False}
+        last: dict[str, int] = {}
+        for one in self._all(name=FLOW_JOB, **old):
+            run_id, _, number = one.workflow_id.rpartition("/")
+            last[run_id] = max(int(number), last.get(run_id, 0))
+        while last:
+            some: dict[str, int] = {}
+            while last and sum(some.values()) < PRUNED_AT_ONCE:
+                some.update([last.popitem()])
+            with self._no_pruning():
+                ended = self._ended(some, utc_text(before), failed=failed)
+                if ended and not dry_run:
+                    self.store.forget_runs([run.id for run, _ in ended])
+                    self.client.delete_workflows([job_id for _, jobs in ended for job_id in jobs])
+            yield from (run for run, _ in ended)
+        # Of a time that has just come, another worker may not know yet that it was seen to.
+        old["completed_before"] = min(before, now - timedelta(days=1)).isoformat()
+        times = [] if dry_run else [one.workflow_id for one in self._all(name=SCHEDULED_JOB, **old)]
+        self.client.delete_workflows(times)
+
+    def _ended(self, last: Mapping[str, int], before: str, *, failed: bool) -> Sequence[tuple[Run, Sequence[str]]]:
+        """Of runs whose passes up to a number have ended, those that are over, with the ids of all their jobs."""
+        ids = [f"{run_id}/{number}" for run_id, most in last.items() for number in range(1, most + 2)]
+        newest: dict[str, WorkflowStatus] = {}
+        jobs: dict[str, list[str]] = {}
+        answering: dict[str, str] = {}
+        for one in sorted(self.client.list_workflows(workflow_ids=ids), key=lambda one: _job_of(one).number):
+            job = _job_of(one)
+            newest[job.run_id] = one
+            jobs.setdefault(job.run_id, []).append(one.workflow_id)
+            for asked in (made.request_id for made in job.attempts):
+                calls = (f"call/{asked}/{attempt}" for attempt in range(DEFAULT_MAX_RETRIES + 1))
+                answering |= dict.fromkeys((f"answer/{asked}", *calls), job.run_id)
+        ids = list(answering)
+        for one in self.client.list_workflows(workflow_ids=ids, load_input=False) if ids else ():
+            jobs[answering[one.workflow_id]].append(one.workflow_id)
+            if one.status in ("DELAYED", "ENQUEUED", "PENDING"):  # a handler at work is let finish
+                newest.pop(answering[one.workflow_id], None)
+        runs = (_run_of(one) for one in newest.values())
+        return [(run, jobs[run.id]) for run in runs if run.is_over_since(before, failed=failed)]
+
+    @contextmanager
+    def _no_pruning(self) -> Iterator[None]:
+        """Whoever deletes runs, or brings an ended one back, does so alone."""
+        import psycopg
+
+        with psycopg.connect(**self.address.postgres.parameters) as connection:  # type: ignore[arg-type]
+            connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_PRUNE_LOCKS, self.address.schema])
+            yield
 
 
 def has_begun(url: str) -> bool:

@@ -13,6 +13,7 @@ import re
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 QUEUE_POLL_SECONDS: Final = 0.25
 ALIVE_SECONDS: Final = 2.0
+PRUNE_SECONDS: Final = 3600.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _ALIVE_LOCKS, _FOLLOWER_LOCKS = 0x62726467, 0x62726468
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
@@ -133,6 +135,7 @@ class Worker:
         handler: tuple[str, Handler] | None = None,
         limits: Sequence[Limit] = (),
         folder: Path | None = None,
+        keep_days: float = 0,
     ) -> None:
         """`handler`: who answers what flows ask, by the name it was made from; without one, anybody may."""
         self._address = address
@@ -144,6 +147,7 @@ class Worker:
         self._handler = handler
         self._limits = {limit.name: limit for limit in limits}
         self._folder = folder or Path.cwd()
+        self._keep_days = keep_days
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(2).hex()}"
         self._fleet = Fleet(address)
         self._clock = SystemClock()
@@ -200,6 +204,8 @@ class Worker:
             self._schedule(scheduled)
         threading.Thread(target=self._follow, daemon=True).start()
         threading.Thread(target=self._stay_alive, args=(alive,), daemon=True).start()
+        if self._keep_days:
+            threading.Thread(target=self._prune, daemon=True).start()
 
     def stop(self) -> None:
         from dbos import DBOS
@@ -401,6 +407,16 @@ class Worker:
         for job in self._fleet.waiting(self._queue):
             if self._answers(job, [made.request_id for made in job.attempts]):
                 self._fleet.wake(job.run_id)
+
+    def _prune(self) -> None:
+        """Delete what ended long ago, as the setting flows.keep_days says. The worker that follows answers does."""
+        self._follows.wait()
+        while not self._stopping.is_set():
+            try:
+                deque(self._fleet.prune(self._keep_days), maxlen=0)
+            except Exception as error:  # DBOS', the record's or the connection's: in an hour there is another chance
+                self._say(f"old runs were not deleted: {type(error).__name__}; trying again in an hour")
+            self._stopping.wait(PRUNE_SECONDS)
 
     # Who is alive
 

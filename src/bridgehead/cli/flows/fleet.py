@@ -124,6 +124,7 @@ def worker(
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.fleet import FleetAddress
     from bridgehead.assembly.flows.handlers import handler_makers
+    from bridgehead.assembly.flows.recording import keep_days
     from bridgehead.assembly.flows.worker import Limit, Worker, flows_of
     from bridgehead.flows.handlers import make_handler
 
@@ -143,6 +144,7 @@ def worker(
         handler=(handler, make_handler(handler, makers)) if handler else None,
         limits=[Limit.parse(text) for text in limits],
         folder=place,
+        keep_days=keep_days(app.assembly().settings),
     )
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -236,11 +236,12 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
 )
 @click.option("--failed", is_flag=True, help="Delete failed runs too; they can no longer be retried.")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted.")
+@fleet.database_option
 @click.pass_obj
-def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run: bool) -> None:
-    """Delete old completed and cancelled runs of this directory. Paused runs are never deleted.
+def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run: bool, database: str | None) -> None:
+    """Delete old completed and cancelled runs of this directory, and of the fleet where there is one.
 
-    A deleted run's --id is free again: using it starts a new run.
+    Paused runs are never deleted. A deleted run's --id is free again: using it starts a new run.
     """
     from bridgehead.assembly.flows.recording import keep_days
 
@@ -248,6 +249,8 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
     if days is None:
         raise UserError("how old may flows become?", hint="bridgehead flow prune --days 30, or set flows.keep_days")
     gone = prune_runs(root or app.cwd, days, failed=failed, dry_run=dry_run)
+    with fleet.here(app, root, database) as known:
+        gone = (*gone, *known.prune(days, failed=failed, dry_run=dry_run)) if known is not None else gone
     document = {"forgotten": [run.id for run in gone], "dry_run": dry_run}
     word = "would be forgotten" if dry_run else "forgotten"
     text = "".join(f"{run.id}  {run.name}  {run.status}\n" for run in gone)

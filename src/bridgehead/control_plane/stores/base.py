@@ -343,6 +343,15 @@ class Store(ABC):
             deleted += count_now
         return deleted
 
+    def forget_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete runs that their part has deleted, of whatever age, with their events and what was asked in them."""
+        facts = {"runs": len(run_ids)}
+        now = iso_ms(self._clock.now())
+        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data=facts)])
+        holders = ", ".join("?" * len(run_ids))
+        delete = [f"DELETE FROM {table} WHERE {of} IN ({holders})" for table, of in retention.OF_RUN.items()]
+        self._write(lambda transaction: [transaction.rows(statement, run_ids) for statement in delete])
+
     def compact(self) -> None:  # noqa: B027  most stores have nothing to do
         """Give back the space of what was deleted, where the database does not do so by itself."""
 

@@ -17,6 +17,8 @@ TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")
 """Methods that look at something; a transport carries them out beside its loop."""
 
 Progress = Callable[[str], None]
+OnceAnswered = Callable[[Callable[[], None]], None]
+"""Takes what is to be done when the client has the answer."""
 
 
 class Server:
@@ -36,11 +38,13 @@ class Server:
             raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {request.method!r}")
         return result_for(client, request.method, answer(request.params))
 
-    def carry_out(self, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress) -> dict[str, Any]:
+    def carry_out(
+        self, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress, once_answered: OnceAnswered
+    ) -> dict[str, Any]:
         """The result of a method that takes time; imports what it needs when it is first called."""
         from bridgehead.mcp_server.tools.call import Caller
 
-        caller = Caller(self._make_assembly(), client, cancel, progress)
+        caller = Caller(self._make_assembly(), client, cancel, progress, once_answered=once_answered)
         return result_for(client, request.method, self._carried_out(request, caller))
 
     def _carried_out(self, request: RpcRequest, caller: Caller) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from starlette.requests import Request
 
 from bridgehead.errors import UserError
-from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpSessions
+from bridgehead.mcp_server.jsonrpc import Client, RpcRequest
+from bridgehead.mcp_server.server import Server
+from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpCall, HttpSessions
 
 TOKEN = "t" * 32
 
@@ -42,3 +46,33 @@ def test_the_token_is_shown_whole(authorization: str, shown: bool) -> None:
 def test_nothing_is_served_without_a_token() -> None:
     with pytest.raises(UserError, match="token"):
         HttpApp(cast(Any, None), token="")
+
+
+class NotingServer(Server):
+    """Answers at once, and notes when it is told that the answer arrived."""
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+
+    def carry_out(self, *given: Any) -> dict[str, Any]:
+        once_answered: Callable[[Callable[[], None]], None] = given[-1]
+        once_answered(lambda: self.noted.append("answered"))
+        return {}
+
+
+@pytest.mark.parametrize(("client_stays", "noted"), [(True, ["answered"]), (False, [])])
+def test_what_waits_for_the_answer_waits_until_it_was_written(client_stays: bool, noted: list[str]) -> None:
+    server = NotingServer()
+
+    async def read_answer() -> None:
+        call = HttpCall(server, RpcRequest(1, "tools/call", {}), Client("c", "2025-11-25"))
+        events = call.events(lambda: None)
+        assert b'"id":1' in await anext(events)
+        assert server.noted == []
+        if client_stays:
+            assert await anext(events, None) is None
+        await events.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(read_answer())
+
+    assert server.noted == noted

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, types
 
+from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, CLIENT_KEY, VERSION_KEY
+from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.testing.model_server import ModelServer
-from support.installed import Machine
+from support.installed import SCRIPTS, Machine
 from support.mcp_hosts import Lines, called, serving, with_client
+from support.rig_bridges import make_bridge
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -244,3 +250,50 @@ def test_a_running_council_leaves_room_for_other_calls_and_stops_when_it_is_canc
 
         left = orders.run("council", "list", "--json").json["councils"]
         assert [one["state"] for one in left] == ["failed", "failed"], "ended like Ctrl-C, with nothing to report"
+
+
+ONCE = {"type": "STATE", "thread": "build-03", "to": ["win-b"], "body": "half done", "tldr": "once"}
+
+
+def full_pipe() -> tuple[int, int]:
+    """A pipe into which nothing more fits."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while os.write(writing, b"x" * 4096):
+            pass
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    return reading, writing
+
+
+def test_a_server_killed_before_its_client_had_the_answer_does_not_say_it_twice(tmp_path: Path) -> None:
+    bridge = make_bridge(tmp_path)
+    clone = bridge.clone("here", "linux-a")
+    (clone.path / ONCE["thread"]).mkdir()  # type: ignore[operator]
+    arrived = tmp_path / "arrived"
+    os.mkfifo(arrived)
+    hook = bridge.remote / "hooks" / "post-receive"
+    hook.write_text(f"#!/bin/sh\nexec echo > {arrived}\n")
+    hook.chmod(0o755)
+    reading, writing = full_pipe()
+    meta = {VERSION_KEY: "2026-07-28", CLIENT_KEY: {"name": "c", "version": "1"}, CAPABILITIES_KEY: {}}
+    request = {"method": "tools/call", "params": {"name": "rig_send", "arguments": ONCE, "_meta": meta}}
+
+    server = subprocess.Popen(
+        [str(SCRIPTS / "bridgehead"), "mcp"], stdin=subprocess.PIPE, stdout=writing, cwd=clone.path, env=clone.environ()
+    )
+    with server:
+        Lines(server).say({"jsonrpc": "2.0", "id": 1, **request})
+        arrived.read_text()  # it was pushed
+        with GitRepository(clone.path).lock():  # and all is done that is done before the answer
+            server.kill()
+    os.close(reading)
+    os.close(writing)
+    hook.unlink()
+
+    machine = Machine(clone.home, clone.path)
+    again = with_client(machine, lambda client: called(client, "rig_send", **ONCE))
+
+    assert (again["pushed"], again["file"]) == (True, "build-03/STATE.md")
+    assert clone.git("log", "--format=%s", "origin/main").splitlines().count("STATE: once") == 1

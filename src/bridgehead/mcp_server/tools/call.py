@@ -56,12 +56,16 @@ class ForeignText:
 
 @dataclass
 class Caller:
-    """One request of one client. `progress` reports while it is carried out; `warnings` end up in the result."""
+    """One request of one client. `progress` reports while it is carried out; `warnings` end up in the result.
+
+    `once_answered` takes what is to be done when the client has the answer, and is left undone if it never gets it.
+    """
 
     assembly: Assembly
     client: Client
     cancel: Cancel = field(default_factory=Cancel)
     progress: Callable[[str], None] = lambda _message: None
+    once_answered: Callable[[Callable[[], None]], None] = lambda done: done()
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, message: str) -> None:

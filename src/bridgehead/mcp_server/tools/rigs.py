@@ -70,7 +70,9 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
         push=wanted.push,
         refuse_typos=not wanted.new_recipients,
     )
-    sent = send_envelope(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), request)
+    rig = make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews)
+    rig.once_answered = caller.once_answered
+    sent = send_envelope(rig, request)
     result = RigSendResult(
         type=sent.type,
         thread=sent.thread_id,

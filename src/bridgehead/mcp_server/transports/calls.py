@@ -10,13 +10,14 @@ from typing import Any, Final
 from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
 from bridgehead.mcp_server.jsonrpc import Client, Code, RequestId, RpcError, RpcRequest
-from bridgehead.mcp_server.server import Server
+from bridgehead.mcp_server.server import OnceAnswered, Progress, Server
 
 MOST_CALLS: Final = 32
 SECONDS_TO_END: Final = 20.0
 """How long calls that were stopped may take to put everything away."""
 
-Send = Callable[[bytes], None]
+Send = Callable[[bytes], bool]
+"""Tells whether the client still reads."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,24 +68,31 @@ class Calls:
 
     def _carry_out(self, request: RpcRequest, client: Client, cancel: Cancel) -> None:
         progress = ProgressNotifications(request, self._send)
+        unanswered: list[Callable[[], None]] = []
         try:
-            answer = answer_of(self._server, request, client, cancel, progress)
+            answer = answer_of(self._server, request, client, cancel, progress, unanswered.append)
         finally:
             with self._lock:
                 self._under_way.pop(request.id, None)
                 wanted = request.id not in self._unwanted
                 self._unwanted.discard(request.id)
         # MCP: a request that was cancelled is not answered.
-        if wanted:
-            self._send(answer)
+        if wanted and self._send(answer):
+            for done in unanswered:
+                done()
 
 
 def answer_of(
-    server: Server, request: RpcRequest, client: Client, cancel: Cancel, progress: Callable[[str], None]
+    server: Server,
+    request: RpcRequest,
+    client: Client,
+    cancel: Cancel,
+    progress: Progress,
+    once_answered: OnceAnswered,
 ) -> bytes:
     """The response to a request that takes time, whatever comes of it."""
     try:
-        return jsonrpc.result(request.id, server.carry_out(request, client, cancel, progress))
+        return jsonrpc.result(request.id, server.carry_out(request, client, cancel, progress, once_answered))
     except RpcError as error:
         return jsonrpc.error(request.id, error)
     except Exception as error:  # one request must not end the server for all others

@@ -207,6 +207,7 @@ class HttpCall:
         self._progress: asyncio.Queue[bytes | None] = asyncio.Queue()
         """None ends it: the answer is there, or nobody wants it any more."""
         self._answer = b""
+        self._unanswered: list[Callable[[], None]] = []
 
     async def events(self, ended: Callable[[], None]) -> AsyncIterator[bytes]:
         """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
@@ -221,6 +222,8 @@ class HttpCall:
                 yield event
             if not self.cancel.cancelled:
                 yield _event(self._answer)
+                for done in self._unanswered:  # it was written out, or nobody would ask for more
+                    done()
         finally:
             if self._client.sends_envelopes:
                 self.cancel.cancel()
@@ -241,16 +244,19 @@ class HttpCall:
         """In its own thread."""
         progress = ProgressNotifications(self._request, self._send_progress)
         try:
-            self._answer = answer_of(self._server, self._request, self._client, self.cancel, progress)
+            self._answer = answer_of(
+                self._server, self._request, self._client, self.cancel, progress, self._unanswered.append
+            )
         finally:
             _free_calls.release()
             self._in_loop(ended)
             self._in_loop(lambda: self._progress.put_nowait(None))
 
-    def _send_progress(self, content: bytes) -> None:
+    def _send_progress(self, content: bytes) -> bool:
         """Progress for whoever still reads; what a slow reader misses is only progress."""
         if self._progress.qsize() < MOST_WAITING:
             self._in_loop(lambda: self._progress.put_nowait(content))
+        return True
 
     def _in_loop(self, action: Callable[[], None]) -> None:
         try:

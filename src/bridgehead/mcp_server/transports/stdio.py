@@ -80,16 +80,16 @@ class _StdioServer:
             self._calls = Calls(self._server, self._send)
         return self._calls
 
-    def _send(self, content: bytes) -> None:
+    def _send(self, content: bytes) -> bool:
         """One line; a client that no longer reads is noticed when it closes stdin too."""
         with self._lock:
-            if self._reader_left:
-                return
             try:
-                self._outgoing.write(content + b"\n")
-                self._outgoing.flush()
+                if not self._reader_left:
+                    self._outgoing.write(content + b"\n")
+                    self._outgoing.flush()
             except OSError:
                 self._reader_left = True
+            return not self._reader_left
 
 
 def _messages(incoming: BinaryIO) -> Iterator[Message]:

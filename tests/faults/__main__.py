@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", help="scenarios whose name holds this")
     parser.add_argument("--kind", default="", help="only this kind of fault")
     parser.add_argument("--at", type=int, default=0, help="only this call")
-    parser.add_argument("--part", default="1/1", metavar="K/N", help="every N-th call, from the K-th; for several at once")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="every N-th call, from the K-th")
     parser.add_argument("--quick", action="store_true", help="one kind for each point, scenarios of the default suite")
     parser.add_argument("--python", action="store_true", help="do without a C compiler: only our own calls")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -55,8 +55,6 @@ def main(arguments: list[str]) -> int:
             counts, found = one(injector, scenario, chosen)
             total += counts
             problems += found
-            for problem in found:
-                print(f"{problem}\n", flush=True)
             shown = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
             print(f"{scenario.name}: {shown}", flush=True)
     print(f"{total['calls']} calls, {total['faults']} faults, {len(problems)} problems")
@@ -100,6 +98,7 @@ def one(injector: Injector, scenario: Scenario, chosen: argparse.Namespace) -> t
                     f"{scenario.name}: {kind.name} at call {point} of {calls} ({what}): exit {done.code}\n"
                     f"  {type(error).__name__}: {str(error)[:500]}\n  stderr: {done.err[-300:]}"
                 )
+                print(f"{problems[-1]}\n", flush=True)
         if point % 50 < parts:
             print(f"  {scenario.name}: {point} of {calls} calls, {len(problems)} problems", file=sys.stderr, flush=True)
     return counts, problems
@@ -113,9 +112,9 @@ def complain_clearly(place: Place, done: Done) -> None:
     assert "Traceback" not in done.err and "internal error" not in done.err, "an error nobody foresaw"
     assert done.code >= 0, f"ended by signal {-done.code}"
     if outcome(done) == "refused":
-        # Git takes a HEAD that it cannot read for a detached one.
-        git = ("bridgehead: git ", "bridgehead: detached HEAD", "push failed")
-        named = str(place.folder) in done.err or any(word in done.err for word in git)
+        # Git takes a HEAD that it cannot read for a detached one; a council names files from its project's root.
+        other = ("bridgehead: git ", "bridgehead: detached HEAD", "push failed", "left out (unreadable): ")
+        named = str(place.folder) in done.err or any(word in done.err for word in other)
         assert named, "the error names neither a file nor the git command that failed"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
@@ -180,8 +181,20 @@ def test_words_are_allowed_where_the_task_is_not_about_files(resolve: Callable[.
 
 def test_an_empty_scope_says_what_was_left_out(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
     write(project, {"keys/.env": "A=1\n"})
-    with pytest.raises(EmptyScope, match="1 left out"):
+    with pytest.raises(EmptyScope, match=r"left out \(secret\): keys/.env"):
         resolve("keys")
+
+
+def test_a_file_that_cannot_be_read_is_called_that(
+    resolve: Callable[..., Scope], project: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_arguments: object, **_options: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    write(project, {"broken.py": "print(1)\n"})
+    monkeypatch.setattr("bridgehead.council.scope.resolve.read_bounded", fails)
+    with pytest.raises(EmptyScope, match=r"left out \(unreadable\): broken.py"):
+        resolve("broken.py")
 
 
 def test_a_repository_that_holds_only_our_own_files_has_left_nothing_out(

@@ -173,7 +173,7 @@ class Change:
     ) -> Scope:
         shown = sieve.clean_diff(diff)
         if not shown and not sieve.texts:
-            raise EmptyScope(described, len(sieve.left_out))
+            raise EmptyScope(described, sieve.left_out)
         return Scope(
             (described,),
             sieve.texts,
@@ -311,7 +311,7 @@ class _Paths:
             sieve.leave_out(path, Reason.IGNORED)
         described = tuple(_described(entry, path) for entry, path in zip(entries, wanted, strict=True))
         if not sieve.texts and not allow_words:
-            raise EmptyScope(", ".join(described), len(sieve.left_out))
+            raise EmptyScope(", ".join(described), sieve.left_out)
         return Scope(
             described,
             sieve.texts,

@@ -174,10 +174,9 @@ class UnknownScope(UserError):
 class EmptyScope(UserError):
     """A scope in which nothing is left to look at."""
 
-    def __init__(self, described: str, left_out: int) -> None:
-        kept_back = f"; {left_out} left out (secret, binary or ignored)" if left_out else ""
+    def __init__(self, described: str, left_out: Iterable[LeftOut]) -> None:
         super().__init__(
-            f"there is nothing to look at in {described}{kept_back}",
+            "; ".join([f"there is nothing to look at in {described}", *_left_out_notes(left_out)]),
             hint="name what to look at: bridgehead council review PATH",
         )
 
@@ -212,12 +211,8 @@ class Scope:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, for the reader of the report: one sentence per reason, with the first few names."""
-        by_reason: dict[Reason, list[str]] = {}
-        for entry in self.left_out:
-            if entry.reason is not Reason.IGNORED:
-                by_reason.setdefault(entry.reason, []).append(entry.path)
-        return tuple(_left_out_note(reason, paths) for reason, paths in by_reason.items())
+        """What was left out, for the reader of the report."""
+        return _left_out_notes(entry for entry in self.left_out if entry.reason is not Reason.IGNORED)
 
     def without(self, folders: Iterable[str]) -> Scope:
         """The same scope as if these folders of the root were not there."""
@@ -235,6 +230,14 @@ class Scope:
             content = hashlib.sha256(self.texts[path].encode("utf-8", "surrogatepass")).hexdigest()
             digest.update(f"\n{content} {path}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
+
+
+def _left_out_notes(left_out: Iterable[LeftOut]) -> tuple[str, ...]:
+    """One sentence per reason, with the first few names."""
+    by_reason: dict[Reason, list[str]] = {}
+    for entry in left_out:
+        by_reason.setdefault(entry.reason, []).append(entry.path)
+    return tuple(_left_out_note(reason, paths) for reason, paths in by_reason.items())
 
 
 def _left_out_note(reason: Reason, paths: list[str]) -> str:

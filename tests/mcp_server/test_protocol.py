@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, CLIENT_KEY, VERSION_KEY, Code, read_message
+from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, CLIENT_KEY, VERSION_KEY, Code, Reply, read_message
 from bridgehead.mcp_server.server import Server
 from bridgehead.mcp_server.tools.catalogue import TOOLS
 from bridgehead.mcp_server.transports.conversation import Answer, CarryOut, Conversation, Stop
@@ -158,7 +158,7 @@ def test_calls_go_beside_the_loop_and_cancellations_stop_them() -> None:
     assert begun.client.name == "c"
     assert stopped == Stop(7)
     assert talk.received(read_message(b'{"jsonrpc": "2.0", "method": "notifications/unheard_of"}')) is None
-    assert talk.received(read_message(b'{"jsonrpc": "2.0", "id": 3, "result": {}}')) is None
+    assert talk.received(read_message(b'{"jsonrpc": "2.0", "id": 3, "result": {}}')) == Reply(3, {})
 
 
 def test_there_are_few_tools_and_each_says_what_it_takes_and_returns() -> None:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import uvicorn
 from mcp import Client, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
+from bridgehead.assembly.application import Assembly
+from bridgehead.mcp_server.transports.http import HttpApp
 from support.installed import SCRIPTS, Machine
 
+TOKEN = "a-token-of-this-test"
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "1"}}
 
 
@@ -55,6 +63,34 @@ def with_client(
 
     async def run() -> Any:
         async with Client(stdio_client(server), mode=mode, client_info=info, **options) as client:
+            return await use(client)
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def served(machine: Machine) -> Iterator[str]:
+    """The address of the application, served for this test."""
+    app = HttpApp(lambda: Assembly(machine.project, machine.environ()), token=TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        finally:
+            app.stop()
+            server.should_exit = True
+            thread.join()
+
+
+def with_http_client(address: str, mode: str, use: Any, **options: Any) -> Any:
+    async def run() -> Any:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
+            Client(streamable_http_client(address, http_client=http), mode=mode, **options) as client,
+        ):
             return await use(client)
 
     return asyncio.run(run())

@@ -2,15 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from bridgehead.cli.output import App
+from bridgehead.errors import BridgeheadError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from bridgehead.assembly.application import Assembly
 
 UNSHORTENED: Final = 1000
+MOST_OFFERED: Final = 50
+
+
+def _pending(assembly: Assembly) -> list[str]:
+    with assembly.store(read_only=True) as store:
+        return [item.id for item in store.pending(limit=MOST_OFFERED)]
+
+
+def _runs(assembly: Assembly, *parts: str) -> list[str]:
+    from bridgehead.contract.record_words import Part
+    from bridgehead.control_plane.records import RunFilter
+
+    with assembly.store(read_only=True) as store:
+        return [run.id for run in store.runs(RunFilter(parts=tuple(map(Part, parts))), limit=MOST_OFFERED)]
+
+
+def _runtimes(_assembly: Assembly) -> Iterable[str]:
+    from bridgehead.council.runtimes import BUILT_IN
+
+    return BUILT_IN
+
+
+def _domains(assembly: Assembly) -> list[str]:
+    from bridgehead.assembly.council.files import read_own_domains
+    from bridgehead.assembly.council.journal import registry_with
+
+    return [domain.id for domain in registry_with(read_own_domains(assembly)[0]).domains]
+
+
+def _participants(assembly: Assembly) -> Iterable[str]:
+    from bridgehead.assembly.bus.bus import bus_settings, state_folder
+
+    return state_folder(assembly, bus_settings(assembly, {})).records()
+
+
+def _record_keys(_assembly: Assembly) -> Iterable[str]:
+    from bridgehead.bus.participants.record import RECORD_KEYS
+
+    return RECORD_KEYS
+
+
+def _threads(assembly: Assembly) -> list[str]:
+    from bridgehead.rigs.envelope.fields import is_thread_id
+
+    clone = next((one for one in (assembly.cwd, *assembly.cwd.parents) if (one / ".bridge").is_dir()), assembly.cwd)
+    return [one.name for one in os.scandir(clone) if one.is_dir() and is_thread_id(one.name)]
+
+
+VALUES: Final[Mapping[str, Callable[[Assembly], Iterable[str]]]] = {
+    "item_id": _pending,
+    "review_id": lambda assembly: _runs(assembly, "council"),
+    "flow_id": lambda assembly: _runs(assembly, "flows"),
+    "run_id": _runs,
+    **dict.fromkeys(("runtimes", "retry", "require_runtime"), _runtimes),
+    **dict.fromkeys(("domains", "add_domains", "domain"), _domains),
+    **dict.fromkeys(("participant_id", "participant", "to"), _participants),
+    "key": _record_keys,
+    "thread": _threads,
+}
+"""What a shell offers for a parameter of this name: read from files and the record, no program is started for it."""
+
+
+class KnownValue(click.types.StringParamType):
+    """Any text; a shell offers what there is."""
+
+    def __init__(self, values: Callable[[Assembly], Iterable[str]]) -> None:
+        self._values = values
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        with suppress(BridgeheadError, OSError):
+            known = self._values(App().assembly(warns=False))
+            return [CompletionItem(value) for value in sorted(known) if value.startswith(incomplete)]
+        return []
+
+
+def offer_values(params: Iterable[click.Parameter]) -> None:
+    """Let a shell complete those whose values we know."""
+    for param in params:
+        if param.type is click.STRING and param.name in VALUES:
+            param.type = KnownValue(VALUES[param.name])
 
 
 class Command(click.Command):
@@ -19,6 +109,7 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self.examples = tuple(examples)
+        offer_values(self.params)
         self.params += [
             click.Option(
                 ["--json"], is_flag=True, expose_value=False, callback=_choose_json, help="Print one JSON object."

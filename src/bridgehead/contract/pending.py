@@ -6,6 +6,7 @@ A flow's request, a halted runtime, an envelope awaiting a reply and a bus appro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -39,6 +40,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """What to choose from: the choices, else what a schema lists that allows nothing else."""
         listed = (self.schema or {}).get("enum", ())
         return self.choices or tuple(word for word in listed if isinstance(word, str))
+
+
+def flat_properties(schema: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """What a form asks for: the properties of a flat object; none for a schema that asks for anything else."""
+    properties = (schema or {}).get("properties")
+    if not isinstance(properties, dict) or not all(
+        isinstance(one, dict) and one.get("type") in ("string", "integer", "number", "boolean")
+        for one in properties.values()
+    ):
+        return {}
+    return properties
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

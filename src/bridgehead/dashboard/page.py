@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from bridgehead import __version__
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import PendingList, grouped, pending_list
-from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.pending import Answer, PendingItem, flat_properties
 from bridgehead.contract.record_words import AnswerStatus
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.base import Store
@@ -234,12 +234,6 @@ class AnswerField:
 
 def answer_fields(schema: Mapping[str, Any] | None) -> list[AnswerField]:
     """A field for each property of a flat object; none for a schema that asks for anything else."""
-    properties = (schema or {}).get("properties")
-    if not isinstance(properties, dict) or not all(
-        isinstance(one, dict) and one.get("type") in ("string", "integer", "number", "boolean")
-        for one in properties.values()
-    ):
-        return []
     required = (schema or {}).get("required") or ()
     return [
         AnswerField(
@@ -249,7 +243,7 @@ def answer_fields(schema: Mapping[str, Any] | None) -> list[AnswerField]:
             ("yes", "no") if one["type"] == "boolean" else tuple(map(str, one.get("enum") or ())),
             name in required,
         )
-        for name, one in properties.items()
+        for name, one in flat_properties(schema).items()
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -15,9 +15,27 @@ ENVELOPE_VERSIONS: Final = ("2026-07-28",)
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+ELICIT: Final = "elicitation/create"
 LONGEST_NAME: Final = 80
 
 RequestId = str | int
+
+Progress = Callable[[str, int, int], None]
+"""What happened, and how many parts of how many are done; 0 of 0 where nobody knows."""
+
+AskPerson = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Has the client show a person a form and waits for what comes back; empty when nothing did."""
+
+OnceAnswered = Callable[[Callable[[], None]], None]
+"""Takes what is to be done when the client has the answer."""
+
+
+class Wire(NamedTuple):
+    """What a call under way can do with its client."""
+
+    progress: Progress
+    ask: AskPerson
+    once_answered: OnceAnswered
 
 
 class Code(IntEnum):
@@ -55,7 +73,10 @@ class Notification(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer to a request of ours; we make none, so it is dropped."""
+    """An answer to a request of ours; an error of the client's counts as an empty one."""
+
+    id: object
+    result: dict[str, Any]
 
 
 class Malformed(NamedTuple):
@@ -98,7 +119,8 @@ def _message(document: dict[str, Any]) -> Message:
     if document.get("jsonrpc") != VERSION:
         return Malformed(request_id, Code.INVALID_REQUEST, 'a message carries "jsonrpc": "2.0"')
     if "method" not in document and ("result" in document or "error" in document):
-        return Reply()
+        answered = document.get("result")
+        return Reply(given, answered if isinstance(answered, dict) else {})
     method, params = document.get("method"), document.get("params", {})
     if not isinstance(method, str):
         return Malformed(request_id, Code.INVALID_REQUEST, "the method is missing")
@@ -109,6 +131,10 @@ def _message(document: dict[str, Any]) -> Message:
     if request_id is None:
         return Malformed(None, Code.INVALID_REQUEST, "an id is a string or a whole number")
     return RpcRequest(request_id, method, params)
+
+
+def request(request_id: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode({"jsonrpc": VERSION, "id": request_id, "method": method, "params": params})
 
 
 def result(request_id: RequestId, value: dict[str, Any]) -> bytes:
@@ -132,6 +158,8 @@ class Client(NamedTuple):
     name: str
     version: str
     offers_sampling: bool = False
+    offers_forms: bool = False
+    """Whether it shows a person a form for us (elicitation)."""
 
     @property
     def sends_envelopes(self) -> bool:
@@ -153,7 +181,7 @@ def client_of_initialize(params: Mapping[str, Any]) -> Client:
     if not isinstance(wanted, str):
         raise RpcError(Code.INVALID_PARAMS, "initialize: protocolVersion must be a string")
     version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-    return Client(_name(params.get("clientInfo")), version, _samples(params.get("capabilities")))
+    return Client(_name(params.get("clientInfo")), version, *_offers(params.get("capabilities")))
 
 
 def client_of_envelope(request: RpcRequest) -> Client:
@@ -166,7 +194,7 @@ def client_of_envelope(request: RpcRequest) -> Client:
         )
     if version not in ENVELOPE_VERSIONS:
         raise unsupported(version)
-    return Client(_name(meta.get(CLIENT_KEY)), version, _samples(capabilities))
+    return Client(_name(meta.get(CLIENT_KEY)), version, *_offers(capabilities))
 
 
 def unsupported(version: str) -> RpcError:
@@ -179,5 +207,9 @@ def _name(client_info: object) -> str:
     return name[:LONGEST_NAME] if isinstance(name, str) and name else "unknown"
 
 
-def _samples(capabilities: object) -> bool:
-    return isinstance(capabilities, dict) and isinstance(capabilities.get("sampling"), dict)
+def _offers(capabilities: object) -> tuple[bool, bool]:
+    """Whether a client lends us its model, and whether it shows forms; `{}` stands for forms (MCP 2025-11-25)."""
+    offered = capabilities if isinstance(capabilities, dict) else {}
+    elicits = offered.get("elicitation")
+    forms = isinstance(elicits, dict) and ("form" in elicits or "url" not in elicits)
+    return isinstance(offered.get("sampling"), dict), forms

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.mcp_server.discovery import AT_ONCE, discovered, initialized, result_for
-from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError, RpcRequest
+from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError, RpcRequest, Wire
 
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
 TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")
 """Methods that look at something; a transport carries them out beside its loop."""
-
-Progress = Callable[[str], None]
-OnceAnswered = Callable[[Callable[[], None]], None]
-"""Takes what is to be done when the client has the answer."""
 
 
 class Server:
@@ -38,13 +34,11 @@ class Server:
             raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {request.method!r}")
         return result_for(client, request.method, answer(request.params))
 
-    def carry_out(
-        self, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress, once_answered: OnceAnswered
-    ) -> dict[str, Any]:
+    def carry_out(self, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire) -> dict[str, Any]:
         """The result of a method that takes time; imports what it needs when it is first called."""
         from bridgehead.mcp_server.tools.call import Caller
 
-        caller = Caller(self._make_assembly(), client, cancel, progress, once_answered=once_answered)
+        caller = Caller(self._make_assembly(), client, cancel, *wire)
         return result_for(client, request.method, self._carried_out(request, caller))
 
     def _carried_out(self, request: RpcRequest, caller: Caller) -> dict[str, Any]:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
-import uvicorn
 from mcp import Client, types
-from mcp.client.streamable_http import streamable_http_client
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.errors import UserError
@@ -23,40 +15,11 @@ from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, VERSION_KEY
 from bridgehead.mcp_server.tools.catalogue import TOOLS
 from bridgehead.mcp_server.transports.http import HttpApp
 from support.installed import Machine
-from support.mcp_hosts import HELLO, called
+from support.mcp_hosts import HELLO, TOKEN, called, served, with_http_client
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
-TOKEN = "a-token-of-this-test"
 ALONE = {"paths": ["orders/store.py"], "runtimes": ["static"], "intensity": "quick"}
-
-
-@contextmanager
-def served(machine: Machine) -> Iterator[str]:
-    """The address of the application, served for this test."""
-    app = HttpApp(lambda: Assembly(machine.project, machine.environ()), token=TOKEN)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        finally:
-            app.stop()
-            server.should_exit = True
-            thread.join()
-
-
-def with_client(address: str, mode: str, use: Any) -> Any:
-    async def run() -> Any:
-        headers = {"authorization": f"Bearer {TOKEN}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=60) as http,
-            Client(streamable_http_client(address, http_client=http), mode=mode) as client,
-        ):
-            return await use(client)
-
-    return asyncio.run(run())
 
 
 def test_both_generations_of_clients_hold_councils_with_progress_over_http(orders: Machine) -> None:
@@ -79,8 +42,8 @@ def test_both_generations_of_clients_hold_councils_with_progress_over_http(order
         return content.text
 
     with served(orders) as address:
-        reported = with_client(address, "legacy", review)
-        text = with_client(address, "auto", look)
+        reported = with_http_client(address, "legacy", review)
+        text = with_http_client(address, "auto", look)
 
     assert reported["verdict"] == "CONCERNS"
     assert "host_unknown" in reported["warnings"], "nobody knows which seat this client would take"

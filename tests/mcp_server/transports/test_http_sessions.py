@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from starlette.requests import Request
 
 from bridgehead.errors import UserError
-from bridgehead.mcp_server.jsonrpc import Client, RpcRequest
+from bridgehead.mcp_server.jsonrpc import Client, RpcRequest, Wire
 from bridgehead.mcp_server.server import Server
 from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpCall, HttpSessions
 
@@ -55,8 +54,8 @@ class NotingServer(Server):
         self.noted: list[str] = []
 
     def carry_out(self, *given: Any) -> dict[str, Any]:
-        once_answered: Callable[[Callable[[], None]], None] = given[-1]
-        once_answered(lambda: self.noted.append("answered"))
+        wire: Wire = given[-1]
+        wire.once_answered(lambda: self.noted.append("answered"))
         return {}
 
 

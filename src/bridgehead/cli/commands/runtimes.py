@@ -34,9 +34,9 @@ def runtimes(app: App) -> None:
 
 
 @click.command(cls=Command, examples=("bridgehead domains", "bridgehead domains security", "bridgehead domains gdpr"))
-@click.argument("name", required=False)
+@click.argument("domain", metavar="[NAME]", required=False)
 @click.pass_obj
-def domains(app: App, name: str | None) -> None:
+def domains(app: App, domain: str | None) -> None:
     """List the domains a council knows, or show the expert for NAME."""
     from bridgehead.assembly.council.files import read_own_domains
     from bridgehead.assembly.council.journal import registry_with
@@ -46,13 +46,13 @@ def domains(app: App, name: str | None) -> None:
     registry = registry_with(own)
     for note in notes(warnings):
         app.warn(note)
-    if name is None:
+    if domain is None:
         known = registry.domains
         app.emit({"domains": [_entry(one) for one in known]}, lambda: _domains(known, app.width))
         return
-    if not normalise_domain(name):
-        raise UserError(f"{name!r} names no domain", hint="bridgehead domains lists those that are known")
-    expert = registry.expert(name)
+    if not normalise_domain(domain):
+        raise UserError(f"{domain!r} names no domain", hint="bridgehead domains lists those that are known")
+    expert = registry.expert(domain)
     app.emit({"expert": _expert_document(expert)}, lambda: _expert(expert))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from bridgehead.cli.click_classes import offer_values
 from bridgehead.cli.rigs.arguments import SHARED_FLAGS
 from bridgehead.cli.rigs.commands import COMMANDS, explain, overview
 
@@ -20,7 +21,9 @@ class _Described(click.Command):
         flags = COMMANDS[name].flags
         switches = [click.Option([flag], is_flag=True) for flag in sorted(flags.booleans | SHARED_FLAGS - {"--help"})]
         values = [click.Option([flag]) for flag in sorted(flags.values | flags.repeatable)]
-        super().__init__(name, params=[*values, *switches], help=COMMANDS[name].summary)
+        threads = [click.Argument(["thread"], required=False)] if "<thread-id>" in COMMANDS[name].usage else []
+        super().__init__(name, params=[*threads, *values, *switches], help=COMMANDS[name].summary)
+        offer_values(one for one in self.params if one.name == "thread")
 
     def get_help(self, ctx: click.Context) -> str:
         return explain(PROGRAM, str(self.name)).rstrip("\n")

@@ -43,6 +43,7 @@ def question_of(asked: OpenRequest) -> Question:
         context={
             "root": asked.root,
             "request_id": str(request["request_id"]),
+            "agent": str(request["agent_name"]),
             **({"deadline": asked.deadline} if asked.deadline else {}),
         },
     )

@@ -19,11 +19,10 @@ from bridgehead.contract.words import Trust
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.host.command import Cancel
 from bridgehead.host.terminal import escape_controls
-from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError
+from bridgehead.mcp_server.jsonrpc import ELICIT, AskPerson, Client, Code, OnceAnswered, Progress, RpcError
 from bridgehead.mcp_server.tools.catalogue import BY_NAME, HANDLERS, Tool
 from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Result
 
-LONGEST_REPLY_TOKENS: Final = 16_000
 MOST_CHARACTERS: Final = 200_000
 LONGEST_LINE: Final = 300
 
@@ -64,8 +63,9 @@ class Caller:
     assembly: Assembly
     client: Client
     cancel: Cancel = field(default_factory=Cancel)
-    progress: Callable[[str], None] = lambda _message: None
-    once_answered: Callable[[Callable[[], None]], None] = lambda done: done()
+    progress: Progress = lambda _message, _done, _total: None
+    ask: AskPerson = lambda _params: {}
+    once_answered: OnceAnswered = lambda done: done()
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, message: str) -> None:
@@ -77,8 +77,9 @@ class NeededInput(NamedTuple):
     """What the client must bring before the call can go on; `state` is what it hands back."""
 
     state: str
-    prompts: Mapping[str, str]
-    """For the model of the calling agent, as the council wrote them, by the id of the request."""
+    method: str
+    params: Mapping[str, Mapping[str, Any]]
+    """By the id of the pending item: a prompt for the client's model, or a form for the person at it (ELICIT)."""
 
 
 class ToolReply(NamedTuple):
@@ -87,9 +88,6 @@ class ToolReply(NamedTuple):
     result: Result
     text: str
     needed: NeededInput | None = None
-
-
-Handler = Callable[[Caller, Any], ToolReply]
 
 
 class UnreadableResponses(UserError):
@@ -105,7 +103,10 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     if tool is None:
         raise RpcError(Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; there are: {', '.join(BY_NAME)}")
     try:
-        reply = _handler(tool)(caller, _arguments(tool, params))
+        reply = _returned(caller, tool, params) or _handler(tool.handler)(caller, _arguments(tool, params))
+        while reply.needed is not None and reply.needed.method == ELICIT and not caller.client.sends_envelopes:
+            item_id = reply.needed.state
+            reply = _handler(tool.takes_form)(caller, item_id, _content(caller.ask(reply.needed.params[item_id])))
     except msgspec.ValidationError as error:
         return refused(f"{tool.name}: {error}")
     except BridgeheadError as error:
@@ -114,8 +115,10 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     except Exception as error:  # one call must not end the server for all others
         logger.exception("%s failed", tool.name)
         return refused(f"internal error: {type(error).__name__}: {error}")
-    if reply.needed is not None and caller.client.can_be_asked:
-        return input_required(reply.needed)
+    if (needed := reply.needed) is not None and (needed.method == ELICIT or caller.client.can_be_asked):
+        # The same pending requests in the protocol's own way (2026-07-28), by the id of each.
+        requests = {key: {"method": needed.method, "params": params} for key, params in needed.params.items()}
+        return {"resultType": "input_required", "requestState": needed.state, "inputRequests": requests}
     return {
         "content": [{"type": "text", "text": reply.text}],
         "structuredContent": msgspec.to_builtins(reply.result),
@@ -128,27 +131,26 @@ def refused(message: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": escape_controls(message)}], "isError": True}
 
 
-def input_required(needed: NeededInput) -> dict[str, Any]:
-    """The same pending requests in the protocol's own way: prompts for the client's model (2026-07-28)."""
-    return {
-        "resultType": "input_required",
-        "requestState": needed.state,
-        "inputRequests": {
-            item_id: {
-                "method": "sampling/createMessage",
-                "params": {
-                    "messages": [{"role": "user", "content": {"type": "text", "text": prompt}}],
-                    "maxTokens": LONGEST_REPLY_TOKENS,
-                },
-            }
-            for item_id, prompt in needed.prompts.items()
-        },
-    }
+def _returned(caller: Caller, tool: Tool, params: Mapping[str, Any]) -> ToolReply | None:
+    """What becomes of the form that a client of 2026-07-28 brings with its retry; None for a first call."""
+    item_id, responses = params.get("requestState"), params.get("inputResponses")
+    if not tool.takes_form or not isinstance(item_id, str):
+        return None
+    response = responses.get(item_id) if isinstance(responses, dict) else None
+    return _handler(tool.takes_form)(caller, item_id, _content(response))
 
 
-def _handler(tool: Tool) -> Handler:
-    module, _, function = tool.handler.partition(":")
-    handler: Handler = getattr(import_module(f"{HANDLERS}.{module}"), function)
+def _content(response: object) -> Mapping[str, Any]:
+    """What a person entered; nothing where the form was declined or closed."""
+    match response:
+        case {"action": "accept", "content": dict(content)}:
+            return content
+    return {}
+
+
+def _handler(name: str) -> Callable[..., ToolReply]:
+    module, _, function = name.partition(":")
+    handler: Callable[..., ToolReply] = getattr(import_module(f"{HANDLERS}.{module}"), function)
     return handler
 
 

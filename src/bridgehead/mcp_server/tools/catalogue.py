@@ -16,7 +16,7 @@ HANDLERS: Final = "bridgehead.mcp_server.tools"
 
 
 class Tool(NamedTuple):
-    """One tool. `handler` is `module:function` below HANDLERS."""
+    """One tool. `handler` is `module:function` below HANDLERS, `takes_form` what a person's form is given to."""
 
     name: str
     title: str
@@ -26,6 +26,7 @@ class Tool(NamedTuple):
     handler: str
     reads_only: bool = False
     reaches_out: bool = False
+    takes_form: str = ""
 
     def listed(self) -> dict[str, Any]:
         """The tool as `tools/list` shows it."""
@@ -78,11 +79,12 @@ TOOLS: Final = (
     Tool(
         "answer",
         "Answer a pending question",
-        "Answer one pending question, or the request of a paused flow. This resumes nothing. Bus approvals are for a "
-        "person and are refused here.",
+        "Answer one pending question, or the request of a paused flow. This resumes nothing. Without `text` the person "
+        "is asked, if your host can show a form; only a person approves for the bus.",
         schemas.AnswerArguments,
         schemas.AnswerResult,
         "pending:answer",
+        takes_form="pending:answered_by_person",
     ),
     Tool(
         "rig_inbox",
@@ -139,6 +141,7 @@ TOOLS: Final = (
         schemas.CommandResult,
         "commands:run_command",
         reaches_out=True,
+        takes_form="commands:answered_by_person",
     ),
     Tool(
         "doctor",

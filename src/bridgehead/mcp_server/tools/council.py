@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +21,7 @@ from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.seating.preflight import executor_type, host_bridge
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.host.clock import SystemClock, iso_ms
+from bridgehead.mcp_server.jsonrpc import Progress
 from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply
 from bridgehead.mcp_server.tools.council_text import finished_text, listed_text, standing_text
 from bridgehead.mcp_server.tools.schemas import (
@@ -34,6 +35,7 @@ COUNCIL: Final = "council"
 AUTO, NONE = "auto", "none"
 HOST_UNKNOWN: Final = "host_unknown"
 MOST_REQUESTS: Final = 1_000
+LONGEST_REPLY_TOKENS: Final = 16_000
 
 
 def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
@@ -138,18 +140,35 @@ def _reply(caller: Caller, finished: Finished) -> ToolReply:
     result, text = finished_text(finished, waiting)
     if caller.warnings:
         result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
-    prompts = {item.id: item.question.prompt for item in waiting}
-    return ToolReply(result, text, NeededInput(finished.council.review_id, prompts) if prompts else None)
+    prompts = {item.id: _sample(item.question.prompt) for item in waiting}
+    needed = NeededInput(finished.council.review_id, "sampling/createMessage", prompts) if prompts else None
+    return ToolReply(result, text, needed)
+
+
+def _sample(prompt: str) -> dict[str, Any]:
+    """A prompt for the client's model, as the council wrote it."""
+    messages = [{"role": "user", "content": {"type": "text", "text": prompt}}]
+    return {"messages": messages, "maxTokens": LONGEST_REPLY_TOKENS}
 
 
 class ProgressMessages:
-    """A watcher that reports each thing worth a line; what models wrote is made harmless first."""
+    """A watcher that reports each thing worth a line, with the seats that are done and all there are.
 
-    def __init__(self, report: Callable[[str], None]) -> None:
-        self._report = report
+    What models wrote is made harmless first.
+    """
+
+    def __init__(self, report: Progress) -> None:
+        self._report_with = report
         self._foreign = ForeignText()
+        self._done = self._seats = 0
+
+    def _report(self, message: str) -> None:
+        # One more than the seats: the report comes after the last of them.
+        self._report_with(message, self._done, self._seats + 1 if self._seats else 0)
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+        self._seats = len(line.get("bridges") or ()) if line["event"] == "council_start" else self._seats
+        self._done += line["event"] in ("bridge_complete", "bridge_converted")
         message = _council_line(line) if bridge == COUNCIL else self._seat_line(line)
         if message:
             self._report(f"{bridge}: {message}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits
-from bridgehead.assembly.pending import pending_list
-from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
+from bridgehead.assembly.pending import grouped, pending_list
+from bridgehead.contract.pending import Answer, PendingItem, Question, flat_properties, refusal
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
 from bridgehead.contract.words import Trust
 from bridgehead.control_plane.records import PendingFilter, QuestionKey
@@ -21,7 +22,9 @@ from bridgehead.flows.engine.run_request import RunInputs
 from bridgehead.flows.operations.pending_items import response_to
 from bridgehead.flows.operations.respond import respond as respond_to_flow
 from bridgehead.host.clock import SystemClock, iso_ms
-from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
+from bridgehead.host.terminal import escape_controls
+from bridgehead.mcp_server.jsonrpc import ELICIT
+from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply
 from bridgehead.mcp_server.tools.schemas import (
     AnswerArguments,
     AnswerResult,
@@ -30,7 +33,14 @@ from bridgehead.mcp_server.tools.schemas import (
     PendingResult,
 )
 
+ANSWER: Final = "answer"
 REQUEST_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+PERSONS: Final = frozenset({"human", "person", "user"})
+"""Names of the agent that a flow asks when it means a person."""
+SECRET: Final = re.compile(r"(?i)passw|passphrase|secret|token|credential|api.?key|private.?key|\bpin\b|\botp\b")
+KEPT_IN_FORMS: Final = ("type", "enum", "minimum", "maximum", "minLength", "maxLength")
+LONGEST_MESSAGE: Final = 4_000
+NO_ANSWER: Final = "The person was asked and gave no answer; {} stays pending."
 
 
 def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
@@ -46,8 +56,8 @@ def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
             return ToolReply(PendingResult(note=foreign.note, items=[entry], next=advice), text)
         project = None if wanted.everywhere else caller.assembly.project
         items = waiting.items(PendingFilter(project=project), limit=wanted.limit)
-    entries = [entry_of(item, foreign) for item in items]
-    advice = "The tool `pending` with an id shows an item's whole prompt." if entries else ""
+    entries = [_entry(council, parts, foreign) for council, parts in grouped(items)]
+    advice = "The tool `pending` with the id of an item or part shows its whole prompt." if entries else ""
     text = "\n".join([*map(line_of, entries), advice]) if entries else "Nothing is waiting."
     return ToolReply(PendingResult(items=entries, next=advice), text)
 
@@ -65,13 +75,68 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
         return answer_request(caller, wanted.id.lower(), given)
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
-        if waiting.find(wanted.id).question.kind is PendingKind.BUS_APPROVAL:
+        item = waiting.find(wanted.id)
+        approves = item.question.kind is PendingKind.BUS_APPROVAL
+        unsaid = wanted.text is None and given.status is AnswerStatus.SUCCESS
+        if (approves or unsaid) and (form := form_for(caller, item)) is not None:
+            return _answered(item, "The person is asked.")._replace(needed=form)
+        if approves:
             raise UserError(
                 f"{wanted.id} asks a person for an approval; agents may not give it",
                 hint=f"a person runs: bridgehead answer {wanted.id} yes|no",
             )
         item = waiting.answer(wanted.id, given)
-    return _answered(item.id, item.state.value, item.question.title, how_to_go_on(item))
+    return _answered(item, how_to_go_on(item))
+
+
+def answered_by_person(caller: Caller, item_id: str, content: Mapping[str, Any]) -> ToolReply:
+    """What the person at the client entered is the answer, or there is none."""
+    item = give_persons_answer(caller, item_id, content)
+    if item is not None:
+        return _answered(item, how_to_go_on(item))
+    said = NO_ANSWER.format(item_id)
+    return ToolReply(AnswerResult(id=item_id, state=PendingState.OPEN.value, title="", next=said), said)
+
+
+def give_persons_answer(caller: Caller, item_id: str, content: Mapping[str, Any]) -> PendingItem | None:
+    """The item as it is with the person's answer; None when there is no answer in the form."""
+    with caller.assembly.store() as store:
+        waiting = pending_list(caller.assembly, store, caller.warn)
+        question = waiting.find(item_id).question
+        given = content if flat_properties(question.schema) else content.get(ANSWER)
+        if not given and given not in (0, False):
+            return None
+        plain = isinstance(given, str) and (question.schema is None or bool(question.offers))
+        text = str(given) if plain else msgspec.json.encode(given).decode()
+        by = f"a person at {caller.client.name} (MCP)"
+        return waiting.answer(item_id, Answer(text=text, by=by, at=iso_ms(SystemClock().now())))
+
+
+def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
+    """The question as a form; None where the client shows none, and for what is settled, fits none or may be secret."""
+    question, foreign = item.question, ForeignText()
+    schema = question.schema or {"type": "string"}
+    alone = {"type": "string", "enum": list(question.offers)} if question.offers else schema
+    asked = flat_properties(schema) or flat_properties({"properties": {ANSWER: alone}})
+    types_text = any(one["type"] == "string" and not one.get("enum") for one in asked.values())
+    told = f"{question.title}\n{question.prompt}\n{msgspec.json.encode(schema).decode()}"
+    unfit = not asked or any(foreign.line(name) != name for name in asked) or (types_text and SECRET.search(told))
+    if unfit or item.state is not PendingState.OPEN or not caller.client.offers_forms:
+        return None
+    fields = {
+        name: {
+            **{key: one[key] for key in KEPT_IN_FORMS if one.get(key) is not None},
+            **{key: foreign.line(str(one[key])) for key in ("title", "description") if one.get(key)},
+        }
+        for name, one in asked.items()
+    }
+    required = [name for name in schema.get("required") or () if name in fields] or list(fields)[: ANSWER in fields]
+    form = {"type": "object", "properties": fields, "required": required}
+    lines = [f"  {escape_controls(line)}" for line in question.prompt[:LONGEST_MESSAGE].strip().splitlines()]
+    cut = [f"  … `bridgehead pending {item.id}` shows all of it"] * (len(question.prompt) > LONGEST_MESSAGE)
+    head = f"{foreign.line(question.origin)} asks ({item.id}): {foreign.line(question.title)}"
+    params = {"message": "\n".join([head, *lines, *cut]), "requestedSchema": form}
+    return NeededInput(item.id, ELICIT, {item.id: params})
 
 
 def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
@@ -81,7 +146,7 @@ def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
             key = QuestionKey(part=Part.FLOWS, key=request_id, project=os.path.realpath(root))
             with suppress(NotFound):
                 item = pending_list(caller.assembly, store, caller.warn).answer(store.pending_item(key).id, given)
-                return _answered(request_id, item.state.value, item.question.title, how_to_go_on(item))
+                return _answered(item, how_to_go_on(item))
     root = caller.assembly.cwd
     question = Question(
         key=request_id,
@@ -97,12 +162,31 @@ def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
         announcer=RecordingAnnouncer(root, caller.warn), size_limits=size_limits(Assembly(root).settings)
     )
     respond_to_flow(response_to(question, given), around)
-    return _answered(request_id, PendingState.ANSWERED.value, request_id, "Run the flow again with --resume.")
+    answered = PendingItem(id=request_id, question=question, state=PendingState.ANSWERED, opened_at="")
+    return _answered(answered, "Run the flow again with --resume.")
 
 
-def _answered(item_id: str, state: str, title: str, following: str) -> ToolReply:
-    result = AnswerResult(id=item_id, state=state, title=ForeignText().line(title), next=following)
+def _answered(item: PendingItem, following: str) -> ToolReply:
+    title = ForeignText().line(item.question.title)
+    result = AnswerResult(id=item.id, state=item.state.value, title=title, next=following)
     return ToolReply(result, f"{result.id} answered: {result.title}\n{result.next}".rstrip())
+
+
+def _entry(council: str | None, parts: Sequence[PendingItem], foreign: ForeignText) -> PendingEntry:
+    """One thing to do: an item, or all that a council asks."""
+    shown = [entry_of(item, foreign) for item in parts]
+    if council is None:
+        return shown[0]
+    return msgspec.structs.replace(
+        shown[0],
+        id=council,
+        kind="council",
+        origin="council",
+        title=f"council {council}: {len(parts)} parts",
+        choices=[],
+        advice=f'answer each part, then the tool `council` with {{"resume": "{council}"}}',
+        parts=[msgspec.to_builtins(one) for one in shown],
+    )
 
 
 def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False) -> PendingEntry:
@@ -133,7 +217,8 @@ def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = Fal
 def line_of(entry: PendingEntry) -> str:
     choices = f"  [{' | '.join(entry.choices)}]" if entry.choices else ""
     advice = f"  first: {entry.advice}" if entry.advice else ""
-    return f"{entry.id}  {entry.origin}: {entry.title}  (since {entry.since}){choices}{advice}"
+    parts = "".join(f"\n  {line_of(msgspec.convert(part, PendingEntry))}" for part in entry.parts)
+    return f"{entry.id}  {entry.origin}: {entry.title}  (since {entry.since}){choices}{advice}{parts}"
 
 
 def how_to_answer(item: PendingItem) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -202,6 +202,8 @@ class PendingEntry(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     schema: str = ""
     """The JSON Schema an answer has to obey, as fenced text."""
+    parts: list[dict[str, Any]] = []
+    """What a council asks, where that is more than one question: items as this one; `id` is the council's."""
 
 
 class PendingResult(Result, frozen=True, kw_only=True):

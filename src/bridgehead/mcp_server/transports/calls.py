@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
 from typing import Any, Final
 
 from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
-from bridgehead.mcp_server.jsonrpc import Client, Code, RequestId, RpcError, RpcRequest
-from bridgehead.mcp_server.server import OnceAnswered, Progress, Server
+from bridgehead.mcp_server.jsonrpc import ELICIT, Client, Code, Reply, RequestId, RpcError, RpcRequest, Wire
+from bridgehead.mcp_server.server import Server
 
 MOST_CALLS: Final = 32
 SECONDS_TO_END: Final = 20.0
@@ -22,12 +24,38 @@ Send = Callable[[bytes], bool]
 logger = logging.getLogger(__name__)
 
 
+class Questions:
+    """Requests of ours to one client, each waited for by the call that makes it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[object, SimpleQueue[Mapping[str, Any]]] = {}
+
+    def ask(self, params: Mapping[str, Any], send: Send, cancel: Cancel) -> Mapping[str, Any]:
+        """Have a person asked; empty when the call was cancelled meanwhile."""
+        request_id, replies = f"ask-{secrets.token_hex(8)}", SimpleQueue[Mapping[str, Any]]()
+        self._waiting[request_id] = replies
+        try:
+            with cancel.waking(lambda: replies.put({})):
+                if cancel.cancelled:
+                    return {}
+                send(jsonrpc.request(request_id, ELICIT, params))
+                return replies.get()
+        finally:
+            del self._waiting[request_id]
+
+    def replied(self, reply: Reply) -> None:
+        """Give a reply to whoever waits for it; others are old news."""
+        if isinstance(reply.id, str) and (replies := self._waiting.get(reply.id)) is not None:
+            replies.put(reply.result)
+
+
 class Calls:
     """One thread for each call. What a call sends goes through `send`, which must be safe from any thread."""
 
     def __init__(self, server: Server, send: Send) -> None:
         self._server = server
         self._send = send
+        self.questions = Questions()
         self._lock = threading.Lock()
         self._under_way: dict[RequestId, tuple[threading.Thread, Cancel]] = {}
         self._unwanted: set[RequestId] = set()
@@ -70,7 +98,8 @@ class Calls:
         progress = ProgressNotifications(request, self._send)
         unanswered: list[Callable[[], None]] = []
         try:
-            answer = answer_of(self._server, request, client, cancel, progress, unanswered.append)
+            wire = Wire(progress, lambda asked: self.questions.ask(asked, self._send, cancel), unanswered.append)
+            answer = answer_of(self._server, request, client, cancel, wire)
         finally:
             with self._lock:
                 self._under_way.pop(request.id, None)
@@ -82,17 +111,10 @@ class Calls:
                 done()
 
 
-def answer_of(
-    server: Server,
-    request: RpcRequest,
-    client: Client,
-    cancel: Cancel,
-    progress: Progress,
-    once_answered: OnceAnswered,
-) -> bytes:
+def answer_of(server: Server, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire) -> bytes:
     """The response to a request that takes time, whatever comes of it."""
     try:
-        return jsonrpc.result(request.id, server.carry_out(request, client, cancel, progress, once_answered))
+        return jsonrpc.result(request.id, server.carry_out(request, client, cancel, wire))
     except RpcError as error:
         return jsonrpc.error(request.id, error)
     except Exception as error:  # one request must not end the server for all others
@@ -107,11 +129,15 @@ class ProgressNotifications:
         token = request.meta.get("progressToken")
         self._token = token if isinstance(token, str | int) and not isinstance(token, bool) else None
         self._send = send
+        self._done = 0
         self._count = 0
 
-    def __call__(self, message: str) -> None:
+    def __call__(self, message: str, done: int, total: int) -> None:
         if self._token is None:
             return
-        self._count += 1
-        params: dict[str, Any] = {"progressToken": self._token, "progress": self._count, "message": message}
+        # MCP: it grows with every message; within a part it comes ever closer to that part's end.
+        self._done, self._count = (done, 0) if done > self._done else (self._done, self._count + 1)
+        progress = self._done + self._count / (self._count + 1) if total else self._count
+        params: dict[str, Any] = {"progressToken": self._token, "progress": progress, "message": message}
+        params |= {"total": total} if total else {}
         self._send(jsonrpc.notification("notifications/progress", params))

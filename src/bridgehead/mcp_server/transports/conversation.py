@@ -47,7 +47,8 @@ class Stop(NamedTuple):
     request_id: object
 
 
-Effect = Answer | CarryOut | Stop
+Effect = Answer | CarryOut | Stop | Reply
+"""A Reply is for the call that asked."""
 
 
 class Conversation:
@@ -66,7 +67,7 @@ class Conversation:
             case Malformed(request_id, code, problem):
                 return Answer(jsonrpc.error(request_id, RpcError(code, problem)))
             case Reply():
-                return None
+                return message
 
     def _asked(self, request: RpcRequest) -> Effect:
         try:

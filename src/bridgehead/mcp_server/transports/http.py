@@ -7,7 +7,7 @@ import hmac
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -22,16 +22,18 @@ from bridgehead.mcp_server.jsonrpc import (
     Code,
     Malformed,
     Notification,
+    Reply,
     RequestId,
     RpcError,
     RpcRequest,
+    Wire,
     client_of_envelope,
     client_of_initialize,
     has_envelope,
     read_message,
 )
 from bridgehead.mcp_server.server import TAKES_TIME, Server
-from bridgehead.mcp_server.transports.calls import MOST_CALLS, ProgressNotifications, answer_of
+from bridgehead.mcp_server.transports.calls import MOST_CALLS, ProgressNotifications, Questions, answer_of
 from bridgehead.mcp_server.transports.conversation import CANCELLED
 
 if TYPE_CHECKING:
@@ -112,6 +114,9 @@ class HttpApp:
                 session = self._sessions.find(headers.get(SESSION_HEADER))
                 if session is not None:
                     session.stop(params.get("requestId"))
+            case Reply():
+                if (session := self._sessions.find(headers.get(SESSION_HEADER))) is not None:
+                    session.questions.replied(message)
         return Response(status_code=202)
 
     def _asked(self, headers: Mapping[str, str], request: RpcRequest) -> Response:
@@ -134,7 +139,7 @@ class HttpApp:
         return self._streamed(request, client, session)
 
     def _streamed(self, request: RpcRequest, client: Client, session: HttpSession | None) -> Response:
-        call = HttpCall(self._server, request, client)
+        call = HttpCall(self._server, request, client, session.questions if session is not None else Questions())
         self._calls.add(call)
         if session is not None:
             session.running[request.id] = call.cancel
@@ -160,6 +165,7 @@ class HttpSession:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.running: dict[RequestId, Cancel] = {}
+        self.questions = Questions()
 
     def stop(self, request_id: object) -> None:
         if isinstance(request_id, str | int) and (cancel := self.running.get(request_id)) is not None:
@@ -198,11 +204,14 @@ class HttpSessions:
 class HttpCall:
     """A request that takes time; made inside the server's loop. `cancel` stops it."""
 
-    def __init__(self, server: Server, request: RpcRequest, client: Client) -> None:
+    def __init__(self, server: Server, request: RpcRequest, client: Client, questions: Questions) -> None:
         self._server = server
         self._request = request
         self._client = client
+        self._questions = questions
         self.cancel = Cancel()
+        self._left = Cancel()
+        """Nobody reads the stream any more, so that nobody can be asked."""
         self._loop = asyncio.get_running_loop()
         self._progress: asyncio.Queue[bytes | None] = asyncio.Queue()
         """None ends it: the answer is there, or nobody wants it any more."""
@@ -225,6 +234,7 @@ class HttpCall:
                 for done in self._unanswered:  # it was written out, or nobody would ask for more
                     done()
         finally:
+            self._left.cancel()
             if self._client.sends_envelopes:
                 self.cancel.cancel()
 
@@ -244,13 +254,16 @@ class HttpCall:
         """In its own thread."""
         progress = ProgressNotifications(self._request, self._send_progress)
         try:
-            self._answer = answer_of(
-                self._server, self._request, self._client, self.cancel, progress, self._unanswered.append
-            )
+            wire = Wire(progress, self._ask, self._unanswered.append)
+            self._answer = answer_of(self._server, self._request, self._client, self.cancel, wire)
         finally:
             _free_calls.release()
             self._in_loop(ended)
             self._in_loop(lambda: self._progress.put_nowait(None))
+
+    def _ask(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        with self.cancel.waking(self._left.cancel):
+            return self._questions.ask(params, self._send_progress, self._left)
 
     def _send_progress(self, content: bytes) -> bool:
         """Progress for whoever still reads; what a slow reader misses is only progress."""

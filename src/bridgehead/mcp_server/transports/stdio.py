@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from bridgehead.mcp_server.jsonrpc import Code, Malformed, Message, RpcError, error, read_message
+from bridgehead.mcp_server.jsonrpc import Code, Malformed, Message, Reply, RpcError, error, read_message
 from bridgehead.mcp_server.server import Server
 from bridgehead.mcp_server.transports.conversation import Answer, CarryOut, Conversation, Effect, Stop
 
@@ -72,6 +72,9 @@ class _StdioServer:
             case Stop(request_id):
                 if self._calls is not None:
                     self._calls.stop(request_id)
+            case Reply():
+                if self._calls is not None:
+                    self._calls.questions.replied(effect)
 
     def _started_calls(self) -> Calls:
         if self._calls is None:

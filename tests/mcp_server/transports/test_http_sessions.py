@@ -11,6 +11,7 @@ from starlette.requests import Request
 from bridgehead.errors import UserError
 from bridgehead.mcp_server.jsonrpc import Client, RpcRequest, Wire
 from bridgehead.mcp_server.server import Server
+from bridgehead.mcp_server.transports.calls import Questions
 from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpCall, HttpSessions
 
 TOKEN = "t" * 32
@@ -64,7 +65,7 @@ def test_what_waits_for_the_answer_waits_until_it_was_written(client_stays: bool
     server = NotingServer()
 
     async def read_answer() -> None:
-        call = HttpCall(server, RpcRequest(1, "tools/call", {}), Client("c", "2025-11-25"))
+        call = HttpCall(server, RpcRequest(1, "tools/call", {}), Client("c", "2025-11-25"), Questions())
         events = call.events(lambda: None)
         assert b'"id":1' in await anext(events)
         assert server.noted == []

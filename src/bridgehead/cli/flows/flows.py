@@ -252,7 +252,7 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
     with fleet.here(app, root, database) as known:
         gone = (*gone, *known.prune(days, failed=failed, dry_run=dry_run)) if known is not None else gone
     document = {"forgotten": [run.id for run in gone], "dry_run": dry_run}
-    word = "would be forgotten" if dry_run else "forgotten"
+    word = "would be deleted" if dry_run else "deleted"
     text = "".join(f"{run.id}  {run.name}  {run.status}\n" for run in gone)
     app.emit(document, lambda: f"{text}{len(gone)} {word}\n")
 

@@ -14,7 +14,7 @@ from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
-from bridgehead.mcp_server.tools.call import Caller
+from bridgehead.mcp_server.tools.call import Caller, call_tool
 from bridgehead.mcp_server.tools.pending import form_for, pending
 from bridgehead.mcp_server.tools.schemas import PendingArguments, PendingResult
 from bridgehead.mcp_server.transports.calls import ProgressNotifications, Questions
@@ -146,6 +146,24 @@ def test_an_approval_that_no_agent_may_give_is_asked_of_the_person(orders: Machi
     with Assembly(orders.project, orders.environ()).store(read_only=True) as store:
         kept = store.find_pending(item.id).answer
     assert kept is not None and kept.text == "no", "what the person chose, not what the agent wrote"
+
+
+@pytest.mark.parametrize("shows_forms", [False, True])
+def test_a_filled_form_counts_only_from_a_host_that_shows_forms(tmp_path: Path, shows_forms: bool) -> None:
+    question = Question(
+        key="pair-1", kind=PendingKind.BUS_APPROVAL, part=Part.BUS, origin="bus", title="kitchen", choices=("yes", "no")
+    )
+    assembly = Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path / "b"), "HOME": str(tmp_path)})
+    with assembly.store() as store:
+        item = store.open_pending(question)
+    filled = {"action": "accept", "content": {"answer": "yes"}}
+    given = {"name": "answer", "arguments": {"id": item.id, "text": "yes"}, "requestState": item.id}
+    host = jsonrpc.Client("host", "2026-07-28", offers_forms=shows_forms)
+
+    call_tool(Caller(assembly, host), {**given, "inputResponses": {item.id: filled}})
+
+    with assembly.store(read_only=True) as store:
+        assert (store.find_pending(item.id).state is PendingState.ANSWERED) is shows_forms
 
 
 def test_a_question_to_the_person_ends_with_its_call(orders: Machine) -> None:

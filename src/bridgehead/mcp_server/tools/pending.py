@@ -99,10 +99,12 @@ def answered_by_person(caller: Caller, item_id: str, content: Mapping[str, Any])
 
 
 def give_persons_answer(caller: Caller, item_id: str, content: Mapping[str, Any]) -> PendingItem | None:
-    """The item as it is with the person's answer; None when there is no answer in the form."""
+    """The item as it is with the person's answer; None when there is no answer in the form, or was no form."""
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
-        question = waiting.find(item_id).question
+        question = (item := waiting.find(item_id)).question
+        if form_for(caller, item) is None:
+            return None
         given = content if flat_properties(question.schema) else content.get(ANSWER)
         if not given and given not in (0, False):
             return None

@@ -72,12 +72,13 @@ def test_a_package_speaks_of_the_new_project_and_not_of_the_original(package: Pa
         assert "orderbook" not in document.read_text(), document
     main = (package / "CLAUDE.md").read_text()
     assert "`src/{{Namespace}}/repositories`" in main
-    assert "templates/presentation/api/create_order.py.template: Take an {{EntityWords}}" in main
-    assert "e.g. `OrderLine`" in main  # a class of the original, not one we made up
+    assert "`src/{{Namespace}}/api/create_{{EntitySnake}}.py`: Take an {{EntityWords}}" in main
+    # A class of the original, not one we made up.
+    assert "types: PascalCase, e.g. `{{EntityName}}Line` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`" in main
     assert "## Commands\n\n- `make test`\n- `python -m pytest`\n" in main
     rule = (package / ".claude/rules/patterns/immutable-value-objects.md").read_text()
     assert '"src/{{Namespace}}/services/**/*.py"' in rule
-    assert "`templates/application/services/orders.py.template`" in rule
+    assert "`@dataclass(frozen=True)` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`." in rule
 
 
 def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None:
@@ -86,8 +87,8 @@ def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None
     assert 'name = "{{Namespace}}"' in build["pyproject.toml.template"]
     assert list((package / "templates" / "tests").rglob("test_orders.py.template"))
     verifier = (package / "agents" / "test-verifier.md").read_text()
-    first = verifier.partition("## Templates To Look At First")[2].split("`")[1]
-    assert first.endswith("tests/services/test_orders.py.template")
+    first = verifier.partition("## Files To Read First")[2].split("`")[1]
+    assert first == "tests/services/test_{{EntitiesSnake}}.py"
 
 
 def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:

@@ -71,13 +71,7 @@ class Recommendation:
     use_existing: tuple[UsedAgent, ...] = ()
     create_new: tuple[NewAgent, ...] = ()
     confidence: float = 0.0
-    notes: str = ""
-    agent_used: bool = False
     fallback_reason: str = ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*(agent.name for agent in self.use_existing), *(agent.name for agent in self.create_new))
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,6 @@ class Enhancement:
     """What one answer of phase 7 offers."""
 
     agents: tuple[EnhancedAgent, ...] = ()
-    confidence: float = 0.0
     fallback_reason: str = ""
 
 

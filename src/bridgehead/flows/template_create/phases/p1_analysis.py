@@ -13,7 +13,7 @@ from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework
+from bridgehead.flows.template_create.project.analysis import BUILD, UNKNOWN, CodebaseAnalysis, Framework
 from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, analyse
 from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines, is_excluded
 from bridgehead.flows.template_create.project.tree import look_at
@@ -122,7 +122,8 @@ def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Se
     """An answer with what can only be counted, and with example files that are there."""
     answered = without_false_claims(answered, counted)
     known = {layer.name: layer.directories for layer in counted.layers}
-    examples = tuple(example for example in answered.example_files if example.path in existing)
+    examples = tuple(example for example in answered.example_files if example.path in existing)[:MOST_EXAMPLES]
+    built = [one for one in counted.example_files if one.layer == BUILD and one.path not in {e.path for e in examples}]
     return replace(
         answered,
         layers=tuple(
@@ -135,7 +136,7 @@ def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Se
         naming=replace(answered.naming, examples=counted.naming.examples),
         style=counted.style,
         project_name=counted.project_name,
-        example_files=(examples or counted.example_files)[:MOST_EXAMPLES],
+        example_files=(*built, *examples) if examples else counted.example_files,
     )
 
 

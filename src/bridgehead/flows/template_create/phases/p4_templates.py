@@ -151,9 +151,10 @@ def template_path(example: ExampleFile, project_name: str) -> str:
 
 
 def catalogue(templates: Sequence[Template]) -> str:
-    """The templates as a list for readers and prompts: path, purpose, patterns."""
+    """The templates as a list for readers and prompts: the path in a project made from them, purpose, patterns."""
     return "\n".join(
-        f"- {template.template_path}: {template.purpose or template.language}"
+        f"- `{template.path or template.original_path}`"
+        + (f": {template.purpose}" if template.purpose else "")
         + (f" ({', '.join(template.patterns)})" if template.patterns else "")
         for template in templates
     )

@@ -11,7 +11,7 @@ import pytest
 from bridgehead.flows.calls import Accepted, Failed
 from bridgehead.flows.engine.answers import json_candidates
 from bridgehead.flows.template_create.agents import EnhancedAgent, Enhancement, NewAgent, Recommendation
-from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_answer, judge_of
+from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.phases.p7_agent_texts import apply, batches
 from bridgehead.flows.template_create.prompts import BUDGET, Prompt, code_block
 from support.vector_files import load
@@ -27,7 +27,7 @@ NEW = {
 
 
 def accepted(phase: int, answer: Any) -> Any:
-    verdict = judge_answer(phase, json.dumps(answer))
+    verdict = judge_of(phase)(json.dumps(answer))
     assert isinstance(verdict, Accepted), verdict
     return verdict.value
 
@@ -51,7 +51,7 @@ def test_a_name_that_cannot_be_a_files_drops_its_agent_only(name: str) -> None:
 @pytest.mark.parametrize("half", [r"\ud800", "\ud800", r"\ude80\ud83d"])
 def test_half_a_character_in_an_answer_does_not_reach_a_file(half: str) -> None:
     stack = f'{{"technology_stack": {{"primary_language": "\\\\ud800 {half} \\ud83d\\ude80"}}'
-    verdict = judge_answer(1, f'{stack}, "overall_confidence": 0.9}}')
+    verdict = judge_of(1)(f'{stack}, "overall_confidence": 0.9}}')
     assert isinstance(verdict, Accepted)
     language = verdict.value.primary_language
     assert language.encode() and language.startswith("\\ud800 \ufffd")
@@ -60,7 +60,7 @@ def test_half_a_character_in_an_answer_does_not_reach_a_file(half: str) -> None:
 
 def test_a_confidence_just_below_a_threshold_is_below_it() -> None:
     answer = {"technology_stack": {"primary_language": "Go"}, "overall_confidence": 0.6999999999999}
-    verdict = judge_answer(1, json.dumps(answer))
+    verdict = judge_of(1)(json.dumps(answer))
     assert isinstance(verdict, Failed) and verdict.reason == "low_confidence"
 
 
@@ -79,7 +79,7 @@ def test_a_confidence_just_below_a_threshold_is_below_it() -> None:
 def test_a_recommendation_lacking_what_is_required_is_invalid(change: dict[str, Any]) -> None:
     answer = {"use_existing": [], "create_new": [NEW], "confidence": 0.9, **change}
 
-    verdict = judge_answer(5, json.dumps(answer))
+    verdict = judge_of(5)(json.dumps(answer))
 
     assert isinstance(verdict, Failed)
     assert verdict.reason == "VALIDATION_ERROR"

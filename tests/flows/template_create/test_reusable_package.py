@@ -11,11 +11,13 @@ from bridgehead.flows import RunRequest, run_flow
 from bridgehead.flows.engine.run_request import RunOptions
 from bridgehead.flows.template_create import template_create
 from bridgehead.flows.template_create.agents import Recommendation
+from bridgehead.flows.template_create.phases.p2_manifest import make_settings
 from bridgehead.flows.template_create.phases.p4_templates import make_templates
 from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet
+from bridgehead.flows.template_create.phases.p8_documentation import Facts
 from bridgehead.flows.template_create.phases.placeholders import placed
 from bridgehead.flows.template_create.progress import fallbacks_of
-from bridgehead.flows.template_create.project.analysis import BUILD, CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.project.analysis import BUILD, CodebaseAnalysis, ExampleFile, Layer, Pattern
 from bridgehead.flows.template_create.project.heuristics import stated_purpose
 from bridgehead.flows.template_create.project.sampling import choose_samples
 
@@ -99,6 +101,32 @@ def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:
     package, source = make_templates(analysis, texts).templates
     assert package.content == '{"name": "{{Namespace}}", "main": "dist/{{Namespace}}.js"}'
     assert (source.path, source.content) == ("lib/{{Namespace}}.js", 'export const name = "{{ProjectCamel}}"')
+
+
+def test_what_no_file_of_the_package_shows_is_not_said() -> None:
+    claimed = ("Error hierarchy", "Hexagonal ports", "Wrapped errors")
+    analysis = CodebaseAnalysis(
+        primary_language="Python",
+        project_name="shop",
+        layers=(Layer("Ports", ("src/shop/ports",), "Where it meets the world."),),
+        key_abstractions=("ShopError", "Harbour"),
+        pattern_details=(
+            *(Pattern(name) for name in claimed[:2]),
+            Pattern(claimed[2], example_files=("src/shop/e.py",)),
+        ),
+        example_files=(ExampleFile("src/shop/e.py"),),
+    )
+    made = make_templates(analysis, {"src/shop/e.py": "class ShopError(Exception):\n    pass\n"})
+
+    facts = Facts(analysis, make_settings(analysis), made)
+
+    assert facts.patterns == {
+        "Error hierarchy": "**Error hierarchy** (common), e.g. `class {{ProjectName}}Error(Exception):`"
+        " in `src/{{Namespace}}/e.py`",
+        "Wrapped errors": "**Wrapped errors** (common), e.g. `src/{{Namespace}}/e.py`",
+    }
+    assert facts.abstractions == ["`{{ProjectName}}Error` (`src/{{Namespace}}/e.py`)"]
+    assert (facts.layers, facts.naming, facts.tests) == ([], [], "The original has no tests.")
 
 
 def test_a_reason_that_several_requests_share_is_told_once() -> None:

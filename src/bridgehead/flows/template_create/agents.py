@@ -43,13 +43,6 @@ class Inventory:
 
 
 @dataclass(frozen=True)
-class UsedAgent:
-    name: str
-    source: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class NewAgent:
     """An agent to be made for the template."""
 
@@ -68,9 +61,8 @@ class NewAgent:
 class Recommendation:
     """The result of phase 5."""
 
-    use_existing: tuple[UsedAgent, ...] = ()
+    use_existing: tuple[ExistingAgent, ...] = ()
     create_new: tuple[NewAgent, ...] = ()
-    confidence: float = 0.0
     fallback_reason: str = ""
 
 

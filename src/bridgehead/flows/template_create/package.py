@@ -30,7 +30,6 @@ _RESERVED: Final = frozenset(
     "package private protected public return self static string struct super switch this throw trait true try "
     "type typeof union use using var void while with yield".split()
 )
-DOCUMENTS: Final = (".claude/rules", "agents", "docs")
 _MOST_OUTPUT_LINES: Final = 12
 BUILD_SECONDS: Final = 600.0
 
@@ -152,12 +151,10 @@ def make(
 def _documents(package: Path) -> Iterator[tuple[str, str]]:
     """What the package says of its projects, and where a project has it: `CLAUDE.md`, rules, agents."""
     staging = Staging.installed(package)
-    found = [
-        package / MAIN_DOCUMENT,
-        *(path for below in DOCUMENTS for path in sorted((package / below).rglob("*.md"))),
-    ]
-    for path in found:
-        name = path.relative_to(package).as_posix()
+    below = (
+        path for folder in (".claude/rules", "agents", "docs") for path in sorted((package / folder).rglob("*.md"))
+    )
+    for name in (path.relative_to(package).as_posix() for path in (package / MAIN_DOCUMENT, *below)):
         if (text := staging.read(name)) is not None:
             yield (f".claude/{name}" if name.startswith("agents/") else name), text
 

@@ -188,14 +188,10 @@ class _TemplateRun:
 
     def _documents(self, manifest: Manifest, facts: Facts, recommendation: Recommendation) -> None:
         def write(_: PhasedContext) -> int:
-            used = {agent.name: agent.reason for agent in recommendation.use_existing}
-            documents = make_documents(
-                manifest,
-                facts,
-                {**self.staging.agents(), **used},
-                rules_structure=not self._choices.no_rules_structure,
-                size_limit=self._choices.claude_md_size_limit,
-            )
+            used = {agent.name: agent.description for agent in recommendation.use_existing}
+            agents = {**self.staging.agents(), **used}
+            rules, limit = not self._choices.no_rules_structure, self._choices.claude_md_size_limit
+            documents = make_documents(manifest, facts, agents, rules_structure=rules, size_limit=limit)
             self.staging.write(documents)
             return len(documents)
 

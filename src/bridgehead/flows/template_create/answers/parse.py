@@ -11,9 +11,9 @@ from bridgehead.flows.template_create.agents import (
     AGENT_NAME,
     EnhancedAgent,
     Enhancement,
+    ExistingAgent,
     NewAgent,
     Recommendation,
-    UsedAgent,
 )
 from bridgehead.flows.template_create.project.analysis import (
     UNKNOWN,
@@ -129,13 +129,13 @@ def read_recommendation(
         if not listed:
             raise Unfit("no item of the list is a usable agent")
         made = _legal(listed, taken, warnings)
-        return Recommendation((), made, CONFIDENCE_OF_A_LIST), CONFIDENCE_OF_A_LIST
+        return Recommendation((), made), CONFIDENCE_OF_A_LIST
     answer = Fields(Fields.of(candidate, "the answer", warnings).members, warnings)
     used = tuple(_used(item, warnings) for item in answer.required_list("use_existing"))
     new = [_new(item, warnings) for item in answer.required_list("create_new")]
     confidence = answer.required_number("confidence", 0, 1)
     made = _legal(new, taken, warnings)
-    return Recommendation(used, made, confidence), confidence
+    return Recommendation(used, made), confidence
 
 
 def read_enhancement(candidate: Any, warnings: list[str]) -> tuple[Enhancement, float]:
@@ -149,12 +149,12 @@ def read_enhancement(candidate: Any, warnings: list[str]) -> tuple[Enhancement, 
     return Enhancement(tuple(agents)), confidence
 
 
-def _used(value: Any, warnings: list[str]) -> UsedAgent:
+def _used(value: Any, warnings: list[str]) -> ExistingAgent:
     item = Fields.of(value, "use_existing", warnings)
     source = item.required_text("source")
     if source not in SOURCES:
         raise Unfit(f"use_existing.source is {source!r}, not one of {', '.join(SOURCES)}")
-    return UsedAgent(item.required_text("name"), source, item.text("reason"))
+    return ExistingAgent(item.required_text("name"), source, item.text("reason"))
 
 
 def _new(value: Any, warnings: list[str]) -> NewAgent:

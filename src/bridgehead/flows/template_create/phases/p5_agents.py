@@ -21,7 +21,6 @@ from bridgehead.flows.template_create.agents import (
     Inventory,
     NewAgent,
     Recommendation,
-    UsedAgent,
     front_matter_of,
 )
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
@@ -84,8 +83,6 @@ def _listed(value: str | list[str]) -> tuple[str, ...]:
 
 
 TIMEOUT_SECONDS: Final = 180
-BASIC_CONFIDENCE: Final = 0.5
-HEURISTIC_CONFIDENCE: Final = 0.65
 
 TASK: Final = """\
 Decide which specialised agents a template for projects like the one analysed below should bring. Use agents that exist
@@ -156,10 +153,9 @@ def fall_back(facts: Facts, inventory: Inventory, failure: Failed, *, heuristic:
     """The basic set: used where it exists, made where it does not, so that no document names an agent nobody has."""
     known = {agent.name: agent for agent in inventory.all()}
     wanted = basic_set(facts)
-    used = [UsedAgent(one.name, known[one.name].source, one.description) for one in wanted if one.name in known]
+    used = [replace(known[one.name], description=one.description) for one in wanted if one.name in known]
     made = [agent for agent in (*wanted, *(specialists(facts) if heuristic else ())) if agent.name not in known]
-    confidence = HEURISTIC_CONFIDENCE if heuristic else BASIC_CONFIDENCE
-    return Recommendation(tuple(used), tuple(made), confidence, fallback_reason=str(failure))
+    return Recommendation(tuple(used), tuple(made), fallback_reason=str(failure))
 
 
 def basic_set(facts: Facts) -> list[NewAgent]:

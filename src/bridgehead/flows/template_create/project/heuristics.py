@@ -172,7 +172,7 @@ def analyse(material: Material) -> CodebaseAnalysis:
     paths = [path for path in material.paths if not is_generated(path, material.texts.get(path, ""))]
     languages = languages_by_files(paths)
     primary = languages[0] if languages else UNKNOWN
-    sources = {path: text for path, text in material.texts.items() if language_of(path) and path in set(paths)}
+    sources = {path: material.texts[path] for path in paths if language_of(path) and path in material.texts}
     main = {path: text for path, text in sources.items() if language_of(path) == primary and not is_test(path)}
     found = dependencies.dependencies_in(material.texts)
     frameworks = dependencies.frameworks_in(found, main.values())
@@ -203,13 +203,12 @@ def analyse(material: Material) -> CodebaseAnalysis:
 
 
 def examples_in(material: Material) -> tuple[ExampleFile, ...]:
-    """The files to make templates of: how it is built, what it is made of, how it is tested."""
+    """The files to make templates of: how it is built, made and tested. A small project is taken whole."""
     build = [build_file(path) for path in build_files_in(material)]
     tests = [path for path in material.samples if is_test(path)]
     sources = [path for path in material.samples if not is_test(path)]
     room = max(0, MOST_EXAMPLES - len(tests))
     every = [path for path, text in material.texts.items() if language_of(path) and text.strip()]
-    # A small project is taken whole.
     chosen = every if len(every) <= 2 * MOST_EXAMPLES else (*sources[:room], *tests)
     described = [example_of(path, material.texts.get(path, "")) for path in chosen]
     return (*build, *described)
@@ -251,9 +250,8 @@ def _testing(paths: Sequence[str], frameworks: Sequence[Framework], texts: Mappi
 def _test_framework(frameworks: Sequence[Framework], tests: Sequence[str]) -> str:
     """The tool that runs the tests; hypothesis and its like only help."""
     tools = [framework.name for framework in frameworks if framework.purpose == "testing"]
-    tools += [
-        name for name in ("unittest", "testing") if any(f"import {name}\n" in t or f'"{name}"' in t for t in tests)
-    ]
+    said = "".join(tests)
+    tools += [name for name in ("unittest", "testing") if f"import {name}\n" in said or f'"{name}"' in said]
     return next((name for name in sorted(tools, key=lambda name: name == "hypothesis")), UNKNOWN)
 
 

@@ -13,11 +13,20 @@ from bridgehead.flows.template_create import template_create
 from bridgehead.flows.template_create.agents import Recommendation
 from bridgehead.flows.template_create.phases.p2_manifest import make_settings
 from bridgehead.flows.template_create.phases.p4_templates import make_templates
+from bridgehead.flows.template_create.phases.p5_agents import specialists
 from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet
 from bridgehead.flows.template_create.phases.p8_documentation import Facts
 from bridgehead.flows.template_create.phases.placeholders import placed
 from bridgehead.flows.template_create.progress import fallbacks_of
-from bridgehead.flows.template_create.project.analysis import BUILD, CodebaseAnalysis, ExampleFile, Layer, Pattern
+from bridgehead.flows.template_create.project.analysis import (
+    BUILD,
+    CodebaseAnalysis,
+    ExampleFile,
+    Framework,
+    Layer,
+    Pattern,
+)
+from bridgehead.flows.template_create.project.architecture import patterns_in
 from bridgehead.flows.template_create.project.heuristics import stated_purpose
 from bridgehead.flows.template_create.project.sampling import choose_samples
 
@@ -127,6 +136,21 @@ def test_what_no_file_of_the_package_shows_is_not_said() -> None:
     }
     assert facts.abstractions == ["`{{ProjectName}}Error` (`src/{{Namespace}}/e.py`)"]
     assert (facts.layers, facts.naming, facts.tests) == ([], [], "The original has no tests.")
+
+
+def test_words_that_only_look_like_a_sign_show_no_pattern_and_make_no_specialist() -> None:
+    texts = {
+        "src/shop/store.py": 'def find() -> str:\n    """Where the record is kept."""\n    return ""\n',
+        "src/shop/page.js": 'button.addEventListener("click", () => {});\n',
+    }
+    analysis = CodebaseAnalysis(
+        primary_language="Python", frameworks=(Framework("click"),), example_files=tuple(map(ExampleFile, texts))
+    )
+
+    facts = Facts(analysis, make_settings(analysis), make_templates(analysis, texts))
+
+    assert [agent.name for agent in specialists(facts)] == ["python-specialist"]
+    assert [pattern.name for pattern in patterns_in(texts)] == ["Observer"]
 
 
 def test_a_reason_that_several_requests_share_is_told_once() -> None:

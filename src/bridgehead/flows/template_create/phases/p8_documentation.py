@@ -51,9 +51,10 @@ class Facts:
         return [self._path_of[path] for path in originals if path in self._path_of]
 
     def sources(self, *, tests: bool = False, about: str = "") -> list[str]:
-        """The original paths of source files in the package, or of tests; those that speak of something."""
-        found = [one for one in self.templates if one.language and about in one.content.lower()]
-        main = self.analysis.primary_language
+        """The original paths of source files of the package, or of tests; `about`: only those that name it."""
+        main, word = self.analysis.primary_language, rf"\b{re.escape(about)}\b"
+        found = [one for one in self.templates if (one.language == main if about else one.language)]
+        found = [one for one in found if not about or re.search(word, one.content.lower())]
         found.sort(key=lambda one: (one.language != main, not one.patterns))  # those that show most first
         return [one.original_path for one in found if is_test(one.original_path) == tests]
 

@@ -142,7 +142,7 @@ SIGNS: Final = (
     ),
     Sign(
         "Immutable value objects",
-        r"@dataclass\(.*frozen=True|\(NamedTuple\)|\brecord \w+|frozen=True\)|\breadonly \w+",
+        r"@dataclass\(.*frozen=True|\(NamedTuple\)|^[a-z ]*\brecord [A-Z]\w+|frozen=True\)|\breadonly \w+",
         "Data that is made once and never changed.",
     ),
     Sign(

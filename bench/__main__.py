@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.harness import REPOSITORY, Outcome, Progress, Report, compare, table
 
-SUITES = ("startup", "rigs", "flows", "mcp", "bus", "web", "council", "council_quality")
+SUITES = ("startup", "rigs", "flows", "fleet", "mcp", "bus", "web", "council", "council_quality")
 
 
 def main() -> int:

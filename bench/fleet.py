@@ -1,8 +1,12 @@
-"""`python -m bench.fleet [--flows N] [--workers 1,2,4]`: throughput of a fleet, and how soon an answer resumes a run.
+"""Throughput of a fleet of 1, 2 and 4 workers, and how soon an answer resumes a run.
 
-Each flow has five steps and one ask, which is answered as soon as it is open. Workers, database and the answering side
-share this machine, so where it has fewer cores than workers the figure to compare is the processor time per flow. The
-full size is `--flows 2000`; the default takes a minute. At the end each step must have been recorded once.
+`python -m bench fleet` takes some minutes; `--rounds N` sets the number of flows, the full size is 2000. `python -m
+bench.fleet --flows N --workers 1,2,4` prints the figures only. Each flow has five steps and one ask, which is answered
+as soon as it is open; at the end each step must have been recorded once.
+
+Workers, database and the answering side share this machine, so where it has fewer cores than workers the figure to
+compare is the processor time per flow, without what workers use when they have nothing to do: that is theirs by the
+second, and on cores of their own they would need fewer seconds.
 """
 
 from __future__ import annotations
@@ -15,14 +19,16 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from bench.harness import SCRIPTS
+from bench.harness import SCRIPTS, Report, aligned
 from bridgehead.assembly.flows.fleet import Fleet, FleetAddress
 from bridgehead.contract.pending import Answer
 from bridgehead.control_plane.records import EventFilter
@@ -30,6 +36,11 @@ from bridgehead.control_plane.stores import open_store
 from bridgehead.control_plane.stores.base import Store
 
 LATENCIES = 30
+FLOWS = 60
+WORKERS = (1, 2, 4)
+IDLE_SECONDS = 10.0
+LEAST_DOUBLING = 1.7
+MOST_LATENCY_MS = 1000
 FLOW = """
 import time
 from bridgehead.flows import flow
@@ -50,6 +61,8 @@ class Figures:
     seconds: float
     flows_per_second: float
     worker_cpu_ms_per_flow: float
+    idle_worker_cpu_percent: float
+    busy_worker_cpu_ms_per_flow: float
     database_cpu_ms_per_flow: float
     answer_to_resumed_p50_ms: float
     answer_to_resumed_p99_ms: float
@@ -92,12 +105,18 @@ def measure(url: str, schema: str, workers: int, flows: int, concurrency: int, d
             paths = [record.path for record in fleet.status(run).records]
             assert sorted(paths) == sorted({"ask#0", "late#0", *(f"work#{number}" for number in range(4))})
         late = sorted(_latencies(fleet, store))
+        rested = sum(_cpu(process.pid) for process in processes)
+        time.sleep(IDLE_SECONDS)
+        idle = (sum(_cpu(process.pid) for process in processes) - rested) / IDLE_SECONDS
+    used = after[0] - before[0]
     return Figures(
         workers=workers,
         flows=flows,
         seconds=round(took, 1),
         flows_per_second=round(flows / took, 1),
-        worker_cpu_ms_per_flow=round((after[0] - before[0]) / flows * 1000, 1),
+        worker_cpu_ms_per_flow=round(used / flows * 1000, 1),
+        idle_worker_cpu_percent=round(idle / workers * 100, 1),
+        busy_worker_cpu_ms_per_flow=round((used - idle * took) / flows * 1000, 1),
         database_cpu_ms_per_flow=round((after[1] - before[1]) / flows * 1000, 1),
         answer_to_resumed_p50_ms=round(late[len(late) // 2]),
         answer_to_resumed_p99_ms=round(late[min(len(late) - 1, len(late) * 99 // 100)]),
@@ -142,13 +161,8 @@ def _family_cpu(pid: int) -> float:
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.fleet", description=__doc__)
-    parser.add_argument("--flows", type=int, default=60)
-    parser.add_argument("--workers", default="1,2,4")
-    parser.add_argument("--concurrency", type=int, default=8)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+def figures_of(flows: int, counts: Sequence[int], concurrency: int = 8) -> list[Figures]:
+    """Fleets of these sizes one after the other, on one database server of their own."""
     with tempfile.TemporaryDirectory(prefix="bench-pg-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # as root the server runs as another user
         os.environ["XDG_RUNTIME_DIR"] = folder
@@ -156,19 +170,48 @@ def main() -> int:
 
         server = get_server(Path(folder, "data"), cleanup_mode="delete")
         try:
-            counts = [int(count) for count in options.workers.split(",")]
-            figures = [
-                measure(server.get_uri(), f"w{count}", count, options.flows, options.concurrency, server.get_pid() or 0)
-                for count in counts
-            ]
+            url, pid = server.get_uri(), server.get_pid() or 0
+            return [measure(url, f"w{count}", count, flows, concurrency, pid) for count in counts]
         finally:
             server.cleanup()
+
+
+def report(rounds: int | None = None) -> Report:
+    """The figures, and whether a doubling of the workers is worth it."""
+    figures = figures_of(rounds or FLOWS, WORKERS)
+    enough_cores = (os.cpu_count() or 1) > max(WORKERS)
+    checks = []
+    for fewer, more in pairwise(figures):
+        by_cpu = more.workers / fewer.workers * fewer.busy_worker_cpu_ms_per_flow / more.busy_worker_cpu_ms_per_flow
+        gain = more.flows_per_second / fewer.flows_per_second if enough_cores else by_cpu
+        what = f"{fewer.workers} to {more.workers} workers{'' if enough_cores else ', by processor time'}"
+        checks.append((gain >= LEAST_DOUBLING, f"{what}: {gain:.2f}×, at least {LEAST_DOUBLING:g}×"))
+    slowest = max(one.answer_to_resumed_p99_ms for one in figures)
+    checks.append(
+        (slowest < MOST_LATENCY_MS, f"answer to next step, p99: {slowest:.0f} ms, under {MOST_LATENCY_MS} ms")
+    )
+    lines = [f"{'met   ' if met else 'MISSED'}  {said}" for met, said in checks]
+    document = {str(one.workers): asdict(one) for one in figures}
+    return Report("\n".join([_table(figures), "", *lines]), all(met for met, _ in checks), document)
+
+
+def _table(figures: Sequence[Figures]) -> str:
     rows = [asdict(one) for one in figures]
-    print("  ".join(rows[0]))
-    for row in rows:
-        print("  ".join(f"{value:>{len(name)}}" for name, value in row.items()))
+    return aligned([tuple(rows[0]), *(tuple(map(str, row.values())) for row in rows)])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.fleet", description=__doc__)
+    parser.add_argument("--flows", type=int, default=FLOWS)
+    parser.add_argument("--workers", default=",".join(map(str, WORKERS)))
+    parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    counts = [int(count) for count in options.workers.split(",")]
+    figures = figures_of(options.flows, counts, options.concurrency)
+    print(_table(figures))
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+        options.json.write_text(json.dumps([asdict(one) for one in figures], indent=1))
     return 0
 
 

@@ -11,7 +11,7 @@ import pytest
 from bridgehead.flows.calls import Accepted, Failed
 from bridgehead.flows.engine.answers import json_candidates
 from bridgehead.flows.template_create.agents import EnhancedAgent, Enhancement, NewAgent, Recommendation
-from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_answer, judge_of
+from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.phases.p7_agent_texts import apply, batches
 from bridgehead.flows.template_create.prompts import BUDGET, Prompt, code_block
 from support.vector_files import load
@@ -27,7 +27,7 @@ NEW = {
 
 
 def accepted(phase: int, answer: Any) -> Any:
-    verdict = judge_answer(phase, json.dumps(answer))
+    verdict = judge_of(phase)(json.dumps(answer))
     assert isinstance(verdict, Accepted), verdict
     return verdict.value
 
@@ -51,7 +51,7 @@ def test_a_name_that_cannot_be_a_files_drops_its_agent_only(name: str) -> None:
 @pytest.mark.parametrize("half", [r"\ud800", "\ud800", r"\ude80\ud83d"])
 def test_half_a_character_in_an_answer_does_not_reach_a_file(half: str) -> None:
     stack = f'{{"technology_stack": {{"primary_language": "\\\\ud800 {half} \\ud83d\\ude80"}}'
-    verdict = judge_answer(1, f'{stack}, "overall_confidence": 0.9}}')
+    verdict = judge_of(1)(f'{stack}, "overall_confidence": 0.9}}')
     assert isinstance(verdict, Accepted)
     language = verdict.value.primary_language
     assert language.encode() and language.startswith("\\ud800 \ufffd")
@@ -60,7 +60,7 @@ def test_half_a_character_in_an_answer_does_not_reach_a_file(half: str) -> None:
 
 def test_a_confidence_just_below_a_threshold_is_below_it() -> None:
     answer = {"technology_stack": {"primary_language": "Go"}, "overall_confidence": 0.6999999999999}
-    verdict = judge_answer(1, json.dumps(answer))
+    verdict = judge_of(1)(json.dumps(answer))
     assert isinstance(verdict, Failed) and verdict.reason == "low_confidence"
 
 
@@ -79,7 +79,7 @@ def test_a_confidence_just_below_a_threshold_is_below_it() -> None:
 def test_a_recommendation_lacking_what_is_required_is_invalid(change: dict[str, Any]) -> None:
     answer = {"use_existing": [], "create_new": [NEW], "confidence": 0.9, **change}
 
-    verdict = judge_answer(5, json.dumps(answer))
+    verdict = judge_of(5)(json.dumps(answer))
 
     assert isinstance(verdict, Failed)
     assert verdict.reason == "VALIDATION_ERROR"
@@ -91,7 +91,7 @@ def test_unfit_optional_members_of_an_analysis_get_their_defaults() -> None:
         {
             "technology_stack": {"primary_language": "Go", "build_tools": "make", "frameworks": ["Gin", 7, {}]},
             "patterns": [{"name": "P", "confidence": 0.5, "category": "odd", "usage_frequency": []}],
-            "quality_indicators": {"solid_compliance": 11, "documentation_level": 3},
+            "quality_indicators": {"solid_compliance": 11, "naming_conventions": 3},
             "overall_confidence": 1,
         },
     )
@@ -99,8 +99,7 @@ def test_unfit_optional_members_of_an_analysis_get_their_defaults() -> None:
     assert [framework.name for framework in found.frameworks] == ["Gin"]
     assert (found.framework, found.build_tools, found.architecture) == ("Gin", (), "Unknown")
     [pattern] = found.pattern_details
-    assert (pattern.category, pattern.usage_frequency) == ("other", "common")
-    assert (found.quality.solid_compliance, found.quality.documentation_level) == (5, "medium")
+    assert (pattern.name, pattern.usage_frequency) == ("P", "common")
 
 
 LONG = "\n".join(f"line {number}" for number in range(40))
@@ -121,11 +120,23 @@ LONG = "\n".join(f"line {number}" for number in range(40))
 def test_an_enhanced_text_replaces_the_basic_one_only_when_it_is_fit(content: str, taken: bool) -> None:
     basic = "---\nname: a\n---\n" + "basic\n" * 20
 
-    result = apply({"a": basic}, [Enhancement((EnhancedAgent("a", content),), 0.9)])
+    result = apply({"a": basic}, [Enhancement((EnhancedAgent("a", content),))])
 
     assert result.kept_basic == (() if taken else ("a",))
     assert (result.agents[0].content == basic) is not taken
     assert "\r" not in result.agents[0].content
+
+
+def test_an_enhanced_text_that_names_no_file_and_no_command_gets_those_of_the_basic_one() -> None:
+    facts = "## Commands\n\n- `make test`\n\n## Files To Read First\n\n- `src/a.py`: What it is\n"
+    basic, empty = f"---\nname: a\n---\n\n# A\n\n{facts}", f"---\nname: a\n---\n{LONG}\n"
+    named = f"{empty}Run `make test` before `src/a.py` is changed.\n"
+
+    told = [
+        apply({"a": basic}, [Enhancement((EnhancedAgent("a", text),))]).agents[0].content for text in (empty, named)
+    ]
+
+    assert told == [f"{empty}\n{facts}", named]
 
 
 def test_agents_are_enhanced_four_at_a_time() -> None:
@@ -161,9 +172,14 @@ def test_a_code_block_is_fenced_longer_than_anything_inside() -> None:
 
 def test_hostile_words_in_an_agent_stay_inside_its_front_matter() -> None:
     from bridgehead.flows.template_create.agents import front_matter_of
+    from bridgehead.flows.template_create.phases.p2_manifest import Settings
+    from bridgehead.flows.template_create.phases.p4_templates import TemplateSet
     from bridgehead.flows.template_create.phases.p7_agent_texts import render_agent
+    from bridgehead.flows.template_create.phases.p8_documentation import Facts
+    from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
 
-    text = render_agent(NewAgent("a", 'x"\n---\nname: evil', "because", technologies=("C#: yes\n- no", "true")))
+    facts = Facts(CodebaseAnalysis(), Settings(), TemplateSet())
+    text = render_agent(NewAgent("a", 'x"\n---\nname: evil', "because", technologies=("C#: yes\n- no", "true")), facts)
 
     head = front_matter_of(text)
     assert head is not None

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from bridgehead.flows.template_create.phases.p1_analysis import without_false_claims
-from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, Framework
+from bridgehead.flows.template_create.phases.p4_templates import Origin, make_templates, prove
+from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, ExampleFile, Framework
 from bridgehead.flows.template_create.project.dependencies import dependencies_in, frameworks_in
 from bridgehead.flows.template_create.project.heuristics import Material, analyse
 from bridgehead.flows.template_create.project.sampling import choose_samples, directory_tree, is_excluded
@@ -151,6 +152,27 @@ LOCKS = {
         "packages:\n\n  vue@3.5.13:\n    resolution: {}\n",
         ("Vue", "3.5.13"),
     ),
+    "Pipfile.lock": (
+        {"requirements.txt": "flask>=2\n"},
+        '{"default": {\n    "flask": {\n      "hashes": ["sha256:1"],\n      "version": "==3.1.2"\n}}}',
+        ("Flask", "3.1.2"),
+    ),
+    "Gemfile.lock": ({"Gemfile": 'gem "rails", "~> 7"\n'}, "GEM\n  specs:\n    rails (7.1.4)\n", ("Rails", "7.1.4")),
+    "composer.lock": (
+        {"composer.json": '{"require": {"laravel/framework": "^11"}}'},
+        '{"packages": [{"name": "laravel/framework",\n "version": "v11.9.2"}]}',
+        ("Laravel", "11.9.2"),
+    ),
+    "Directory.Packages.props": (
+        {"src/App.csproj": '<PackageReference Include="MediatR" />'},
+        '<PackageVersion Include="MediatR" Version="14.2.0" />',
+        ("MediatR", "14.2.0"),
+    ),
+    "packages.lock.json": (
+        {"src/App.csproj": '<PackageReference Include="MediatR" />'},
+        '{"MediatR": {\n "type": "Direct",\n "requested": "[14, )",\n "resolved": "14.2.0"}}',
+        ("MediatR", "14.2.0"),
+    ),
 }
 
 
@@ -161,6 +183,57 @@ def test_a_version_is_the_one_the_lock_file_settled_on(lock: str) -> None:
     [found] = frameworks_in(dependencies_in({**files, lock: text}))
 
     assert (found.name, found.version) == expected
+
+
+FLASK = {
+    "requirements.txt": "click==8.1.7\nFlask==3.0.0\n",
+    ".flaskenv": "FLASK_APP=blog.py\n",
+    "blog.py": "from app import create_app\n\napp = create_app()\n",
+    "app/__init__.py": "from flask import Flask\n\n\ndef create_app():\n    return Flask(__name__)\n",
+    "app/cli.py": "import click\nfrom flask import Blueprint\n",
+    "tests.py": "#!/usr/bin/env python\nimport unittest\n\n\nclass UserTest(unittest.TestCase):\n    pass\n",
+    "migrations/versions/1_users.py": "down_revision = None\nbranch_labels = None\ndepends_on = None\n",
+}
+DOTNET = {
+    "Shop.slnx": "<Solution/>",
+    "Directory.Build.props": "<TargetFramework>net9.0</TargetFramework>",
+    "src/Web/Web.csproj": '<Project Sdk="Microsoft.NET.Sdk.Web"></Project>',
+    "src/Application/Orders/Commands/CreateOrder.cs": "namespace Shop.Application.Orders;\n"
+    "public class CreateOrder {\n    void Run() {\n        var newOrder = new Order { OrderTotal = 1 };\n    }\n}\n",
+}
+
+
+def test_a_flask_application_is_described_by_what_it_has() -> None:
+    found = analysis_of(FLASK)
+
+    assert found.framework == "Flask"  # most files speak of it, although click comes first
+    assert found.commands == ("pip install -r requirements.txt", "flask run", "python -m unittest")
+    assert (found.testing.framework, found.has_tests) == ("unittest", True)
+    assert "migrations" not in {place for layer in found.layers for place in layer.directories}
+    assert not set(found.naming.examples.get("variable", ())) & {"branch_labels", "down_revision"}
+
+
+def test_a_dotnet_solution_gives_its_name_its_commands_and_its_layers() -> None:
+    found = analysis_of(DOTNET)
+
+    assert (found.project_name, found.language_version) == ("Shop", "net9.0")
+    assert found.commands == ("dotnet build", "dotnet test", "dotnet run --project src/Web")
+    assert [layer.name for layer in found.layers if "src/Application" in layer.directories] == ["Application"]
+    assert found.naming.variables == "camelCase"  # OrderTotal is a member that is set, no variable
+
+
+def test_names_below_a_namespace_that_no_directory_bears_are_left_open() -> None:
+    using = "using Shop.Application.Orders;\nnamespace Shop.Web;\npublic class OrderEndpoint { CreateOrder order; }\n"
+    texts = {**DOTNET, "src/Web/OrderEndpoint.cs": using, "src/Order.cs": "public class Order {}\nclass OrderDto {}\n"}
+    examples = tuple(ExampleFile(path) for path in texts if path.endswith(".cs"))
+    analysis = CodebaseAnalysis(primary_language="C#", project_name="Shop", example_files=examples)
+
+    made = make_templates(analysis, texts)
+
+    opened = {template.original_path: template.content for template in made.templates}
+    assert "using {{ProjectName}}.Application.{{EntitiesName}};" in opened["src/Web/OrderEndpoint.cs"]
+    proof = prove(made.templates, Origin("C#", "Shop", made.entity))
+    assert (proof.problems, proof.unproven) == ((), ())
 
 
 def test_what_an_agent_claims_is_held_against_what_was_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -120,12 +120,13 @@ def test_three_agent_phases_are_paused_for_answered_and_make_a_package(
     assert result["fallbacks"] == ["agent_enhancement: basic text kept for agent-3, agent-4"]
     assert all((output / name).is_file() for name in PACKAGE_FILES)
     assert "Line 59 of agent-0." in (output / "agents/agent-0.md").read_text()
+    assert "- `src/{{Namespace}}/services/{{EntitiesSnake}}.py`" in (output / "agents/agent-0.md").read_text()
     assert "## Why This Agent Exists" in (output / "agents/agent-3.md").read_text()
     assert sorted(path.name for path in (output / "agents").iterdir()) == [f"{name}.md" for name in names]
     assert all(name in (output / "CLAUDE.md").read_text() for name in names)
     assert json.loads((output / "manifest.json").read_text())["architecture"] == "Hexagonal"
-    [template] = (output / "templates").rglob("*.template")
-    assert template.name == "orders.py.template"
+    templates = sorted(path.name for path in (output / "templates").rglob("*.template"))
+    assert templates == ["orders.py.template", "pyproject.toml.template"]  # what it is built with comes along
     assert sorted(path.name for path in output.parent.iterdir()) == ["package"]
     assert not list(user.project.glob(".agent-*")) and not list(user.project.glob(".template-create*"))
     assert create("--resume").code == 0

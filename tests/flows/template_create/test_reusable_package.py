@@ -11,11 +11,22 @@ from bridgehead.flows import RunRequest, run_flow
 from bridgehead.flows.engine.run_request import RunOptions
 from bridgehead.flows.template_create import template_create
 from bridgehead.flows.template_create.agents import Recommendation
+from bridgehead.flows.template_create.phases.p2_manifest import make_settings
 from bridgehead.flows.template_create.phases.p4_templates import make_templates
+from bridgehead.flows.template_create.phases.p5_agents import specialists
 from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet
+from bridgehead.flows.template_create.phases.p8_documentation import Facts
 from bridgehead.flows.template_create.phases.placeholders import placed
 from bridgehead.flows.template_create.progress import fallbacks_of
-from bridgehead.flows.template_create.project.analysis import BUILD, CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.project.analysis import (
+    BUILD,
+    CodebaseAnalysis,
+    ExampleFile,
+    Framework,
+    Layer,
+    Pattern,
+)
+from bridgehead.flows.template_create.project.architecture import patterns_in
 from bridgehead.flows.template_create.project.heuristics import stated_purpose
 from bridgehead.flows.template_create.project.sampling import choose_samples
 
@@ -72,12 +83,13 @@ def test_a_package_speaks_of_the_new_project_and_not_of_the_original(package: Pa
         assert "orderbook" not in document.read_text(), document
     main = (package / "CLAUDE.md").read_text()
     assert "`src/{{Namespace}}/repositories`" in main
-    assert "templates/presentation/api/create_order.py.template: Take an {{EntityWords}}" in main
-    assert "e.g. `OrderLine`" in main  # a class of the original, not one we made up
+    assert "`src/{{Namespace}}/api/create_{{EntitySnake}}.py`: Take an {{EntityWords}}" in main
+    # A class of the original, not one we made up.
+    assert "types: PascalCase, e.g. `{{EntityName}}Line` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`" in main
     assert "## Commands\n\n- `make test`\n- `python -m pytest`\n" in main
     rule = (package / ".claude/rules/patterns/immutable-value-objects.md").read_text()
     assert '"src/{{Namespace}}/services/**/*.py"' in rule
-    assert "`templates/application/services/orders.py.template`" in rule
+    assert "`@dataclass(frozen=True)` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`." in rule
 
 
 def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None:
@@ -86,8 +98,8 @@ def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None
     assert 'name = "{{Namespace}}"' in build["pyproject.toml.template"]
     assert list((package / "templates" / "tests").rglob("test_orders.py.template"))
     verifier = (package / "agents" / "test-verifier.md").read_text()
-    first = verifier.partition("## Templates To Look At First")[2].split("`")[1]
-    assert first.endswith("tests/services/test_orders.py.template")
+    first = verifier.partition("## Files To Read First")[2].split("`")[1]
+    assert first == "tests/services/test_{{EntitiesSnake}}.py"
 
 
 def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:
@@ -98,6 +110,47 @@ def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:
     package, source = make_templates(analysis, texts).templates
     assert package.content == '{"name": "{{Namespace}}", "main": "dist/{{Namespace}}.js"}'
     assert (source.path, source.content) == ("lib/{{Namespace}}.js", 'export const name = "{{ProjectCamel}}"')
+
+
+def test_what_no_file_of_the_package_shows_is_not_said() -> None:
+    claimed = ("Error hierarchy", "Hexagonal ports", "Wrapped errors")
+    analysis = CodebaseAnalysis(
+        primary_language="Python",
+        project_name="shop",
+        layers=(Layer("Ports", ("src/shop/ports",), "Where it meets the world."),),
+        key_abstractions=("ShopError", "Harbour"),
+        pattern_details=(
+            *(Pattern(name) for name in claimed[:2]),
+            Pattern(claimed[2], example_files=("src/shop/e.py",)),
+        ),
+        example_files=(ExampleFile("src/shop/e.py"),),
+    )
+    made = make_templates(analysis, {"src/shop/e.py": "class ShopError(Exception):\n    pass\n"})
+
+    facts = Facts(analysis, make_settings(analysis), made)
+
+    assert facts.patterns == {
+        "Error hierarchy": "**Error hierarchy** (common), e.g. `class {{ProjectName}}Error(Exception):`"
+        " in `src/{{Namespace}}/e.py`",
+        "Wrapped errors": "**Wrapped errors** (common), e.g. `src/{{Namespace}}/e.py`",
+    }
+    assert facts.abstractions == ["`{{ProjectName}}Error` (`src/{{Namespace}}/e.py`)"]
+    assert (facts.layers, facts.naming, facts.tests) == ([], [], "The original has no tests.")
+
+
+def test_words_that_only_look_like_a_sign_show_no_pattern_and_make_no_specialist() -> None:
+    texts = {
+        "src/shop/store.py": 'def find() -> str:\n    """Where the record is kept."""\n    return ""\n',
+        "src/shop/page.js": 'button.addEventListener("click", () => {});\n',
+    }
+    analysis = CodebaseAnalysis(
+        primary_language="Python", frameworks=(Framework("click"),), example_files=tuple(map(ExampleFile, texts))
+    )
+
+    facts = Facts(analysis, make_settings(analysis), make_templates(analysis, texts))
+
+    assert [agent.name for agent in specialists(facts)] == ["python-specialist"]
+    assert [pattern.name for pattern in patterns_in(texts)] == ["Observer"]
 
 
 def test_a_reason_that_several_requests_share_is_told_once() -> None:

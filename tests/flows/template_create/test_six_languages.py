@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -113,8 +114,59 @@ def packaged(laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path) -> C
     return made
 
 
-def everything(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+def everything(root: Path, *, documents: bool = False) -> dict[str, str]:
+    """The files below a directory by path; those for agents only when they are wanted."""
+    found = {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {path: text for path, text in found.items() if documents or not path.startswith((".claude", "CLAUDE.md"))}
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    """The lines below each heading of a document."""
+    parts = [part.splitlines() for part in f"\n{text}".split("\n## ")[1:]]
+    return {head: [line for line in lines if line] for head, *lines in parts}
+
+
+def quoted(lines: Iterable[str]) -> set[str]:
+    return {words for line in lines for words in re.findall(r"`([^`]+)`", line)}
+
+
+@pytest.mark.parametrize("language", PROJECTS)
+def test_what_agents_are_told_is_true_of_the_project_they_work_in(
+    language: str, laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path
+) -> None:
+    """No sentence that fits any project: each agent knows files and commands, each convention shows an example."""
+    root, output = laid_out(PROJECTS[language]), tmp_path / "package"
+    given = {"output_path": str(output), "heuristic_agents": True}
+    run_flow(template_create, RunRequest(root=root, given=given, options=RunOptions(heuristics_only=True)))
+    made = make(open_package(output), tmp_path / "new", name="Acme Shop", entity="Order Line").path
+    files = everything(made, documents=True)
+    assert not [path for path, text in files.items() if "{{" in text or "ookshop" in text or "ustomer" in text]
+
+    main = sections(files["CLAUDE.md"])
+    assert files["CLAUDE.md"].startswith("# Acme Shop\n")
+    commands = quoted(main["Commands"])
+    folders = {str(parent) for path in files for parent in Path(path).parents} | {"."}
+    for line in main["Project structure"]:
+        folder, _, names = line.partition(": ")
+        [place] = quoted([folder])
+        assert {str(Path(place, name)) for name in quoted([names])} <= files.keys()
+    for title in ("Naming conventions", "Patterns", "Quality standards"):
+        for line in main.get(title, ()):
+            assert quoted([line]) & files.keys() or line == "- The original has no tests.", line
+    for line in main["Architecture overview"]:
+        shown = {name for name in quoted([line]) if "/" in name}
+        assert shown <= files.keys() | folders, line
+
+    agents = {path: text for path, text in files.items() if path.startswith(".claude/agents/")}
+    assert len(agents) >= 5
+    for path, text in agents.items():
+        found = sections(text)
+        assert quoted(found["Commands"]) == commands, path
+        assert quoted(found["Files To Read First"]) <= files.keys(), path
+        assert quoted(found["Purpose"]) & (files.keys() | folders | {f"{name}/" for name in folders} | commands), path
+        assert found["Purpose"][0] in files["CLAUDE.md"]
+    purposes = [sections(text)["Purpose"][0] for text in agents.values()]
+    assert len(set(purposes)) == len(purposes)
 
 
 @pytest.mark.parametrize("language", PROJECTS)

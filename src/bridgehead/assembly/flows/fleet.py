@@ -47,8 +47,7 @@ EXPIRY_MARGIN_SECONDS: Final = 0.05
 MOST_ATTEMPTS: Final = 3
 """So often a job is begun whose worker dies of it."""
 LOOKED_THROUGH: Final = 1000
-PRUNED_AT_ONCE: Final = 1000
-"""Passes, with as many runs as have them: what one statement names."""
+PRUNED_AT_ONCE: Final = 1000  # passes, with as many runs as have them: what one statement names
 _PRUNE_LOCKS: Final = 0x62726469
 _UNFINISHED: Final = {
     "DELAYED": RunStatus.WAITING,
@@ -289,8 +288,8 @@ class Fleet:
             yield from (run for run, _ in ended)
         # Of a time that has just come, another worker may not know yet that it was seen to.
         old["completed_before"] = min(before, now - timedelta(days=1)).isoformat()
-        times = [] if dry_run else [one.workflow_id for one in self._all(name=SCHEDULED_JOB, **old)]
-        self.client.delete_workflows(times)
+        if not dry_run:
+            self.client.delete_workflows([one.workflow_id for one in self._all(name=SCHEDULED_JOB, **old)])
 
     def _ended(self, last: Mapping[str, int], before: str, *, failed: bool) -> Sequence[tuple[Run, Sequence[str]]]:
         """Of runs whose passes up to a number have ended, those that are over, with the ids of all their jobs."""

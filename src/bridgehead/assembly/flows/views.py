@@ -120,11 +120,11 @@ def why_unfit(flow_name: str, request: OpenFlowRequest, answer: str) -> str | No
     from bridgehead.flows.engine.answers import judge_for
 
     if flow_name == "template-create":
-        from bridgehead.flows.template_create.answers.judge import THRESHOLDS, judge_answer
+        from bridgehead.flows.template_create.answers.judge import THRESHOLDS, judge_of
 
         if request.phase not in THRESHOLDS:
             return None
-        verdict = judge_answer(request.phase, answer)
+        verdict = judge_of(request.phase)(answer)
     else:
         verdict = judge_for(None, request.schema)(answer)
     return str(verdict) if isinstance(verdict, Failed) else None

@@ -62,7 +62,7 @@ QUEUE_POLL_SECONDS: Final = 0.25
 ALIVE_SECONDS: Final = 2.0
 PRUNE_SECONDS: Final = 3600.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
-_ALIVE_LOCKS, _FOLLOWER_LOCKS = 0x62726467, 0x62726468
+_ALIVE_LOCKS, _FOLLOWER_LOCKS, _RECOVERY_LOCKS = 0x62726467, 0x62726468, 0x6272646A
 _KEEPALIVE: Final = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 """So the server notices within seconds that a worker's machine is gone, and frees its lock."""
 
@@ -168,6 +168,7 @@ class Worker:
             executor_id=self.id,
             log_level="CRITICAL",
             scheduler_polling_interval_sec=5.0,
+            notification_coalesce_sec=1.0,  # nothing here uses DBOS' messages; by default it looks 100 times a second
         )
         self._fleet.store.last_seq()  # says in plain words when the server cannot be reached
         alive = self._hold_lock()
@@ -430,21 +431,25 @@ class Worker:
         return connection
 
     def _stay_alive(self, alive: psycopg.Connection[Any]) -> None:
-        """Hold our lock, and recover the jobs of those who hold theirs no more."""
+        """Hold our lock, and recover the jobs of those who hold theirs no more. Of each version one worker does."""
         import psycopg
         from dbos import DBOS
 
+        recovers = False
         while True:
             try:
                 if alive.closed:
-                    alive = self._hold_lock()
+                    alive, recovers = self._hold_lock(), False
                 if not self._follows.is_set() and _got_lock(
                     alive, _FOLLOWER_LOCKS, f"{self._address.schema} {self._queue}"
                 ):
                     self._follows.set()
-                running = self._fleet.client.list_workflows(
-                    status="PENDING", app_version=self._version, load_input=False, load_output=False
-                )
+                recovers = recovers or _got_lock(alive, _RECOVERY_LOCKS, f"{self._address.schema} {self._version}")
+                running = []
+                if recovers:
+                    running = self._fleet.client.list_workflows(
+                        status="PENDING", app_version=self._version, load_input=False, load_output=False
+                    )
                 for other in {one.executor_id for one in running if one.executor_id} - {self.id}:
                     if _is_gone(alive, other):
                         self._say(f"worker {other} is gone; its runs are taken over")

@@ -114,10 +114,8 @@ class Writing:
         recorded = []
         written = transaction.each(self.insert_event, [self.values(row) for row in encoded])
         for row, inserted in zip(encoded, written, strict=True):
-            if inserted:
-                recorded.append(rows.recorded_event((inserted[0][0], *row)))
-            else:
-                recorded.append(rows.recorded_event(transaction.rows(EVENT_BY_ID, [row[0]])[0]))
+            found = (inserted[0][0], *row) if inserted else transaction.rows(EVENT_BY_ID, [row[0]])[0]
+            recorded.append(rows.recorded_event(found))
         return recorded
 
 
@@ -345,12 +343,11 @@ class Store(ABC):
 
     def forget_runs(self, run_ids: Sequence[str]) -> None:
         """Delete runs that their part has deleted, of whatever age, with their events and what was asked in them."""
-        facts = {"runs": len(run_ids)}
-        now = iso_ms(self._clock.now())
-        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data=facts)])
-        holders = ", ".join("?" * len(run_ids))
-        delete = [f"DELETE FROM {table} WHERE {of} IN ({holders})" for table, of in retention.OF_RUN.items()]
-        self._write(lambda transaction: [transaction.rows(statement, run_ids) for statement in delete])
+        now, count = iso_ms(self._clock.now()), len(run_ids)
+        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data={"runs": count})])
+        which = f"IN ({', '.join('?' * count)})"
+        rows_of = (f"events WHERE run_id {which}", f"pending WHERE run_id {which}", f"runs WHERE id {which}")
+        self._write(lambda transaction: [transaction.rows(f"DELETE FROM {them}", run_ids) for them in rows_of])
 
     def compact(self) -> None:  # noqa: B027  most stores have nothing to do
         """Give back the space of what was deleted, where the database does not do so by itself."""

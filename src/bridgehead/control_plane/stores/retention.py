@@ -35,7 +35,6 @@ OLD_EVENTS: Final = (
     " AND seq NOT IN (SELECT max(e.seq) FROM events e WHERE e.part = 'rigs' GROUP BY e.project)"
 )
 PRUNED: Final = {"runs": ("id", OLD_RUNS), "pending": ("number", OLD_ITEMS), "events": ("seq", OLD_EVENTS)}
-OF_RUN: Final = {"events": "run_id", "pending": "run_id", "runs": "id"}
 PRUNED_AT_ONCE: Final = 10_000  # in one transaction: others want to write, too
 
 

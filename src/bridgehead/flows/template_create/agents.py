@@ -43,13 +43,6 @@ class Inventory:
 
 
 @dataclass(frozen=True)
-class UsedAgent:
-    name: str
-    source: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class NewAgent:
     """An agent to be made for the template."""
 
@@ -68,16 +61,9 @@ class NewAgent:
 class Recommendation:
     """The result of phase 5."""
 
-    use_existing: tuple[UsedAgent, ...] = ()
+    use_existing: tuple[ExistingAgent, ...] = ()
     create_new: tuple[NewAgent, ...] = ()
-    confidence: float = 0.0
-    notes: str = ""
-    agent_used: bool = False
     fallback_reason: str = ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*(agent.name for agent in self.use_existing), *(agent.name for agent in self.create_new))
 
 
 @dataclass(frozen=True)
@@ -91,7 +77,6 @@ class Enhancement:
     """What one answer of phase 7 offers."""
 
     agents: tuple[EnhancedAgent, ...] = ()
-    confidence: float = 0.0
     fallback_reason: str = ""
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest
 from bridgehead.flows.template_create.phases.p4_templates import TRIALS, Origin, Proof, Template, prove
+from bridgehead.flows.template_create.phases.p8_documentation import MAIN_DOCUMENT
 from bridgehead.flows.template_create.phases.placeholders import filled, placeholders_in, values_for
 from bridgehead.flows.template_create.project.languages import language_of, words_of
 from bridgehead.flows.template_create.staging import Staging
@@ -129,6 +130,8 @@ def make(
     files = {_safe(filled(t.path, values)): filled(t.content, values) for t in chosen}
     if len(files) < len(chosen):
         raise FlowMistake(f"under these names two files of {package.manifest.name} become one; choose another --entity")
+    if not feature:
+        files = {**{path: filled(text, values) for path, text in _documents(package.path)}, **files}
     if feature:
         _refuse_existing(target, files)
         Staging.installed(target).write(files)
@@ -143,6 +146,17 @@ def make(
     old = {t.original_path for t in chosen}
     open_ends = {path for t in chosen for path in t.needs} - old
     return Made(target, tuple(sorted(files)), tuple(sorted(open_ends)))
+
+
+def _documents(package: Path) -> Iterator[tuple[str, str]]:
+    """What the package says of its projects, and where a project has it: `CLAUDE.md`, rules, agents."""
+    staging = Staging.installed(package)
+    below = (
+        path for folder in (".claude/rules", "agents", "docs") for path in sorted((package / folder).rglob("*.md"))
+    )
+    for name in (path.relative_to(package).as_posix() for path in (package / MAIN_DOCUMENT, *below)):
+        if (text := staging.read(name)) is not None:
+            yield (f".claude/{name}" if name.startswith("agents/") else name), text
 
 
 def build(package: TemplatePackage) -> list[BuildResult]:

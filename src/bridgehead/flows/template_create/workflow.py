@@ -22,7 +22,7 @@ from bridgehead.flows.template_create.phases import p1_analysis, p5_agents, p7_a
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settings, make_manifest, make_settings
 from bridgehead.flows.template_create.phases.p4_templates import TemplateSet, make_templates
 from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet, render_agent
-from bridgehead.flows.template_create.phases.p8_documentation import make_documents
+from bridgehead.flows.template_create.phases.p8_documentation import Facts, make_documents
 from bridgehead.flows.template_create.phases.p9_package import Contents, Package, assemble
 from bridgehead.flows.template_create.progress import (
     Progress,
@@ -101,11 +101,12 @@ class _TemplateRun:
         manifest = self._manifest(analysis)
         settings = self._settings(analysis)
         templates = self._templates(analysis)
+        facts = Facts(analysis, settings, templates)
         recommendation, enhanced = Recommendation(), EnhancedSet()
         if not self._choices.no_agents:
-            recommendation = self._recommendation(analysis)
-            enhanced = self._agents(analysis, settings, templates, recommendation)
-        self._documents(manifest, settings, analysis, templates, recommendation)
+            recommendation = self._recommendation(facts)
+            enhanced = self._agents(facts, recommendation)
+        self._documents(manifest, facts, recommendation)
         fallbacks = fallbacks_of(analysis, recommendation, enhanced)
         contents = Contents(manifest, settings, templates, recommendation, fallbacks, analysis.project_name)
         package = self._package(contents)
@@ -159,27 +160,22 @@ class _TemplateRun:
         lasting = replace(self._choices, validate=False)
         return made or self._ctx.step("templates_again", generate_templates, analysis, lasting)
 
-    def _recommendation(self, analysis: CodebaseAnalysis) -> Recommendation:
+    def _recommendation(self, facts: Facts) -> Recommendation:
         found: Recommendation | None = self._phase(
             5,
-            lambda ctx: p5_agents.run_phase(ctx, self._choices, analysis),
+            lambda ctx: p5_agents.run_phase(ctx, self._choices, facts),
             lambda r: f"{len(r.create_new)} to make, {len(r.use_existing)} exist{because(r.fallback_reason)}",
             key="agents",
             result=Recommendation,
         )
         return found or Recommendation()
 
-    def _agents(
-        self, analysis: CodebaseAnalysis, settings: Settings, templates: TemplateSet, recommendation: Recommendation
-    ) -> EnhancedSet:
-        template_of = {made.original_path: made.template_path for made in templates.templates}
-        basics = {agent.name: render_agent(agent, template_of) for agent in recommendation.create_new}
+    def _agents(self, facts: Facts, recommendation: Recommendation) -> EnhancedSet:
+        basics = {agent.name: render_agent(agent, facts) for agent in recommendation.create_new}
         self._phase(6, lambda _: self._write_agents(basics), lambda count: f"{count} agent files")
 
         def enhance(ctx: PhasedContext) -> EnhancedSet:
-            made = p7_agent_texts.run_phase(
-                ctx, basics, analysis, templates.templates, settings, self._choices.project_path
-            )
+            made = p7_agent_texts.run_phase(ctx, basics, facts, self._choices.project_path)
             self._write_agents({agent.name: agent.content for agent in made.agents})
             return made
 
@@ -190,25 +186,12 @@ class _TemplateRun:
         self.staging.write({f"agents/{name}.md": text for name, text in texts.items()})
         return len(texts)
 
-    def _documents(
-        self,
-        manifest: Manifest,
-        settings: Settings,
-        analysis: CodebaseAnalysis,
-        templates: TemplateSet,
-        recommendation: Recommendation,
-    ) -> None:
+    def _documents(self, manifest: Manifest, facts: Facts, recommendation: Recommendation) -> None:
         def write(_: PhasedContext) -> int:
-            used = {agent.name: agent.reason for agent in recommendation.use_existing}
-            documents = make_documents(
-                manifest,
-                settings,
-                analysis,
-                templates.templates,
-                {**self.staging.agents(), **used},
-                rules_structure=not self._choices.no_rules_structure,
-                size_limit=self._choices.claude_md_size_limit,
-            )
+            used = {agent.name: agent.description for agent in recommendation.use_existing}
+            agents = {**self.staging.agents(), **used}
+            rules, limit = not self._choices.no_rules_structure, self._choices.claude_md_size_limit
+            documents = make_documents(manifest, facts, agents, rules_structure=rules, size_limit=limit)
             self.staging.write(documents)
             return len(documents)
 

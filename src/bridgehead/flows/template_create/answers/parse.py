@@ -11,9 +11,9 @@ from bridgehead.flows.template_create.agents import (
     AGENT_NAME,
     EnhancedAgent,
     Enhancement,
+    ExistingAgent,
     NewAgent,
     Recommendation,
-    UsedAgent,
 )
 from bridgehead.flows.template_create.project.analysis import (
     UNKNOWN,
@@ -23,7 +23,6 @@ from bridgehead.flows.template_create.project.analysis import (
     Layer,
     Naming,
     Pattern,
-    Quality,
     Testing,
 )
 from bridgehead.flows.template_create.project.dependencies import KNOWN
@@ -82,11 +81,6 @@ class Fields:
         fits = isinstance(value, str) and value in choices
         return str(value if fits else self._default(name, default))
 
-    def whole(self, name: str, low: int, high: int, default: int) -> int:
-        value = self.members.get(name, default)
-        fits = is_number(value) and low <= value <= high and value == int(value)
-        return int(value) if fits else self._default(name, default)
-
     def child(self, name: str) -> Fields:
         """An object that may be missing; then everything in it has its default."""
         value = self.members.get(name, {})
@@ -135,13 +129,13 @@ def read_recommendation(
         if not listed:
             raise Unfit("no item of the list is a usable agent")
         made = _legal(listed, taken, warnings)
-        return Recommendation((), made, CONFIDENCE_OF_A_LIST, agent_used=True), CONFIDENCE_OF_A_LIST
+        return Recommendation((), made), CONFIDENCE_OF_A_LIST
     answer = Fields(Fields.of(candidate, "the answer", warnings).members, warnings)
     used = tuple(_used(item, warnings) for item in answer.required_list("use_existing"))
     new = [_new(item, warnings) for item in answer.required_list("create_new")]
     confidence = answer.required_number("confidence", 0, 1)
     made = _legal(new, taken, warnings)
-    return Recommendation(used, made, confidence, answer.text("notes"), agent_used=True), confidence
+    return Recommendation(used, made), confidence
 
 
 def read_enhancement(candidate: Any, warnings: list[str]) -> tuple[Enhancement, float]:
@@ -152,15 +146,15 @@ def read_enhancement(candidate: Any, warnings: list[str]) -> tuple[Enhancement, 
     agents = answer.items("enhanced_agents", _enhanced)
     if listed and not agents:
         raise Unfit("no item of enhanced_agents is usable")
-    return Enhancement(tuple(agents), confidence), confidence
+    return Enhancement(tuple(agents)), confidence
 
 
-def _used(value: Any, warnings: list[str]) -> UsedAgent:
+def _used(value: Any, warnings: list[str]) -> ExistingAgent:
     item = Fields.of(value, "use_existing", warnings)
     source = item.required_text("source")
     if source not in SOURCES:
         raise Unfit(f"use_existing.source is {source!r}, not one of {', '.join(SOURCES)}")
-    return UsedAgent(item.required_text("name"), source, item.text("reason"))
+    return ExistingAgent(item.required_text("name"), source, item.text("reason"))
 
 
 def _new(value: Any, warnings: list[str]) -> NewAgent:
@@ -229,9 +223,7 @@ def _enhanced(value: Any) -> EnhancedAgent | None:
     return EnhancedAgent(name, content)
 
 
-CATEGORIES = ("design", "error_handling", "di", "state", "navigation", "other")
 FREQUENCIES = ("rare", "occasional", "common", "pervasive")
-LEVELS = ("low", "medium", "high")
 _PURPOSES = {name.lower(): purpose for name, purpose in KNOWN.values()}
 
 
@@ -244,8 +236,8 @@ def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis
     stack = Fields.of(answer.members.get("technology_stack"), "technology_stack", answer.warnings)
     primary = stack.required_text("primary_language")
     confidence = answer.required_number("overall_confidence", 0, 1)
-    architecture, quality = answer.child("architecture"), answer.child("quality_indicators")
-    naming = quality.child("naming_conventions")
+    architecture = answer.child("architecture")
+    naming = answer.child("quality_indicators").child("naming_conventions")
     frameworks = tuple(stack.items("frameworks", _reader(answer, _framework)))
     patterns = tuple(answer.items("patterns", _reader(answer, _pattern)))
     return CodebaseAnalysis(
@@ -258,19 +250,12 @@ def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis
         package_manager=stack.text("package_manager", UNKNOWN),
         architecture=architecture.text("pattern", UNKNOWN),
         layers=tuple(architecture.items("layers", _reader(answer, _layer))),
-        module_structure=architecture.text("module_structure"),
         key_abstractions=architecture.texts("key_abstractions"),
         pattern_details=patterns,
         testing=_testing(answer.child("testing")),
-        quality=Quality(
-            quality.whole("solid_compliance", 1, 10, 5),
-            quality.whole("code_organization", 1, 10, 5),
-            quality.choice("documentation_level", LEVELS, "medium"),
-        ),
         naming=Naming(naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files")),
         example_files=tuple(answer.items("example_files", _reader(answer, _example))),
         overall_confidence=confidence,
-        notes=answer.text("analysis_notes"),
         agent_used=True,
     ), confidence
 
@@ -280,7 +265,7 @@ def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
     parts = [
         Fields.of(answer.members.get(name), name, answer.warnings) for name in ("technology", "architecture", "quality")
     ]
-    technology, architecture, quality = parts
+    technology, architecture, _ = parts
     primary = technology.required_text("primary_language")
     shares = [
         Fields.of(part.members.get("confidence"), "confidence", answer.warnings).required_number("percentage", 0, 100)
@@ -299,9 +284,8 @@ def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
         architecture=architecture.text("architectural_style", UNKNOWN),
         layers=tuple(architecture.items("layers", _reader(answer, _layer))),
         key_abstractions=architecture.texts("key_abstractions"),
-        pattern_details=tuple(Pattern(name, round(shares[1] / 100, 4)) for name in names),
+        pattern_details=tuple(map(Pattern, names)),
         testing=Testing(framework=next(iter(technology.texts("testing_frameworks")), UNKNOWN)),
-        quality=Quality(solid_compliance=_score(quality.members.get("solid_compliance"))),
         example_files=tuple(answer.items("example_files", _reader(answer, _example))),
         overall_confidence=round(confidence, 4),
         agent_used=True,
@@ -331,10 +315,9 @@ def _layer(item: Fields) -> Layer:
 
 
 def _pattern(item: Fields) -> Pattern:
+    item.required_number("confidence", 0, 1)
     return Pattern(
         item.required_text("name"),
-        item.required_number("confidence", 0, 1),
-        item.choice("category", CATEGORIES, "other"),
         item.choice("usage_frequency", FREQUENCIES, "common"),
         item.text("description"),
         item.texts("example_files"),
@@ -348,20 +331,8 @@ def _example(item: Fields) -> ExampleFile:
 
 
 def _testing(testing: Fields) -> Testing:
-    return Testing(
-        testing.text("framework", UNKNOWN),
-        testing.text("organization", UNKNOWN),
-        testing.choice("coverage_estimate", LEVELS, "low"),
-        testing.texts("patterns"),
-    )
+    return Testing(testing.text("framework", UNKNOWN), testing.text("organization", UNKNOWN), testing.texts("patterns"))
 
 
 def _first(frameworks: tuple[Framework, ...]) -> str:
     return frameworks[0].name if frameworks else UNKNOWN
-
-
-def _score(value: Any) -> int:
-    """A score from 1 to 10; upstream's model gives it as a number out of 100 or of 10."""
-    if not is_number(value) or value <= 0:
-        return 5
-    return int(max(1, min(10, round(value / 10 if value > 10 else value))))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework
+from bridgehead.flows.template_create.project.analysis import BUILD, UNKNOWN, CodebaseAnalysis, Framework
 from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, analyse
-from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines, is_excluded
-from bridgehead.flows.template_create.project.tree import look_at
+from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines
+from bridgehead.flows.template_create.project.tree import look_at, read_text
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
 from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
 
@@ -122,7 +120,8 @@ def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Se
     """An answer with what can only be counted, and with example files that are there."""
     answered = without_false_claims(answered, counted)
     known = {layer.name: layer.directories for layer in counted.layers}
-    examples = tuple(example for example in answered.example_files if example.path in existing)
+    examples = tuple(example for example in answered.example_files if example.path in existing)[:MOST_EXAMPLES]
+    built = [one for one in counted.example_files if one.layer == BUILD and one.path not in {e.path for e in examples}]
     return replace(
         answered,
         layers=tuple(
@@ -135,7 +134,7 @@ def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Se
         naming=replace(answered.naming, examples=counted.naming.examples),
         style=counted.style,
         project_name=counted.project_name,
-        example_files=(examples or counted.example_files)[:MOST_EXAMPLES],
+        example_files=(*built, *examples) if examples else counted.example_files,
     )
 
 
@@ -182,13 +181,6 @@ def existing_files(project_path: str, paths: Iterable[str]) -> list[str]:
 
 
 def _is_project_file(root: Path, path: str) -> bool:
-    parts = path.split("/")
-    if not path.isprintable() or "\\" in path or path.startswith("/") or {"", ".", ".."} & set(parts):
-        return False
-    if is_excluded(path):
-        return False
-    try:
-        real = os.path.realpath(root / path)
-        return real == str(root / path) and stat.S_ISREG(os.lstat(real).st_mode)
-    except (OSError, ValueError):
-        return False
+    """Whether a path is one that a listing of the project could have, and leads to a text that may be read."""
+    listed = str(PurePosixPath(path)) == path and ".." not in path.split("/") and "\\" not in path
+    return listed and path.isprintable() and read_text(root, path) is not None

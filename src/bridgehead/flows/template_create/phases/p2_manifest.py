@@ -179,13 +179,6 @@ def _category(analysis: CodebaseAnalysis) -> str:
     return "backend" if has_core else "general"
 
 
-_SPELLING_OF: Final = {
-    "PascalCase": "pascal",
-    "camelCase": "camel",
-    "snake_case": "snake",
-    "kebab-case": "kebab",
-    "SCREAMING_SNAKE_CASE": "upper",
-}
 # What each language's own guides say, for what the samples do not show.
 _USUAL: Final = {
     "Python": ("PascalCase", "snake_case", "snake_case", "snake_case"),
@@ -196,7 +189,6 @@ _USUAL: Final = {
     "TypeScript": ("PascalCase", "camelCase", "camelCase", "kebab-case"),
     "JavaScript": ("PascalCase", "camelCase", "camelCase", "kebab-case"),
 }
-_ELEMENTS: Final = {"class": "order line", "method": "find order", "variable": "order total", "file": "order line"}
 
 
 @dataclass(frozen=True)
@@ -263,12 +255,10 @@ def _naming(analysis: CodebaseAnalysis) -> dict[str, NamingConvention]:
     usual = _USUAL.get(analysis.primary_language, ("PascalCase", "camelCase", "camelCase", "PascalCase"))
     said = (seen.classes, seen.methods, seen.variables, seen.files)
     conventions = {}
-    for (element, example), wanted, default in zip(_ELEMENTS.items(), said, usual, strict=True):
+    for element, wanted, default in zip(("class", "method", "variable", "file"), said, usual, strict=True):
         style = wanted if wanted in CASE_STYLES else default
         own = tuple(name for name in seen.examples.get(element, ()) if case_style(name) == style)
-        conventions[element] = NamingConvention(
-            element, CASE_STYLES[style].pattern, style, examples=own or (spell(example.split(), _SPELLING_OF[style]),)
-        )
+        conventions[element] = NamingConvention(element, CASE_STYLES[style].pattern, style, examples=own[:3])
     return conventions
 
 

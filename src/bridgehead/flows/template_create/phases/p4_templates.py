@@ -28,7 +28,6 @@ from bridgehead.flows.template_create.project.languages import (
     languages_by_files,
     slug,
     spell,
-    suffix_of,
     words_of,
 )
 from bridgehead.flows.template_create.project.references import References, module_of
@@ -47,7 +46,6 @@ class Template:
     template_path: str
     content: str
     placeholders: tuple[str, ...] = ()
-    file_type: str = ""
     language: str = ""
     purpose: str = ""
     patterns: tuple[str, ...] = ()
@@ -133,7 +131,6 @@ def make_template(example: ExampleFile, text: str, analysis: CodebaseAnalysis, v
         template_path=template_path(example, analysis.project_name),
         content=content,
         placeholders=placeholders_in(content) if content != text else (),
-        file_type=suffix_of(example.path).lstrip("."),
         language=language_of(example.path) or "",
         purpose=opened(example.purpose, "purpose.md", vocabulary),
         patterns=example.patterns_used or (tuple(patterns_of(text)) if language_of(example.path) else ()),
@@ -151,9 +148,10 @@ def template_path(example: ExampleFile, project_name: str) -> str:
 
 
 def catalogue(templates: Sequence[Template]) -> str:
-    """The templates as a list for readers and prompts: path, purpose, patterns."""
+    """The templates as a list for readers and prompts: the path in a project made from them, purpose, patterns."""
     return "\n".join(
-        f"- {template.template_path}: {template.purpose or template.language}"
+        f"- `{template.path or template.original_path}`"
+        + (f": {template.purpose}" if template.purpose else "")
         + (f" ({', '.join(template.patterns)})" if template.patterns else "")
         for template in templates
     )

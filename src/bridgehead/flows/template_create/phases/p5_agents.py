@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +21,13 @@ from bridgehead.flows.template_create.agents import (
     Inventory,
     NewAgent,
     Recommendation,
-    UsedAgent,
     front_matter_of,
 )
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
+from bridgehead.flows.template_create.phases.p8_documentation import Facts
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis
-from bridgehead.flows.template_create.project.languages import is_test, language_of, slug
+from bridgehead.flows.template_create.project.languages import slug
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
 from bridgehead.flows.values.codec import to_plain
 from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
@@ -82,14 +83,13 @@ def _listed(value: str | list[str]) -> tuple[str, ...]:
 
 
 TIMEOUT_SECONDS: Final = 180
-BASIC_CONFIDENCE: Final = 0.5
-HEURISTIC_CONFIDENCE: Final = 0.65
 
 TASK: Final = """\
 Decide which specialised agents a template for projects like the one analysed below should bring. Use agents that exist
 before making new ones: the user's own (custom) come before those of the template, those before the global ones, and an
 agent that exists under a name is never made again. Aim at 7 to 9 agents in total, each with a clear field of its own
-that follows from the technologies and patterns of the analysis."""
+that follows from the technologies and patterns of the analysis. Say nothing that would be true of any project: name the
+files, commands and conventions an agent is to know."""
 
 SCHEMA: Final = """\
 ## Your answer
@@ -111,40 +111,23 @@ Answer with one JSON object and nothing else. Members marked * are required.
   "notes": "..."
 }"""
 
-# Name -> what it is for, and when to ask it. All are known everywhere under these names (flows §11).
-BASIC_SET: Final = {
-    "architectural-reviewer": (
-        "Reviews changes against the architecture: layers, dependencies, boundaries.",
-        "when a change adds a module, moves one, or lets one layer import another",
-    ),
-    "code-reviewer": (
-        "Reviews changes for correctness, readability and the conventions of the project.",
-        "before a change is committed, with the diff and what it is meant to do",
-    ),
-    "test-verifier": (
-        "Runs the tests and judges whether they would notice the change being wrong.",
-        "after a change and its tests are written, before they are trusted",
-    ),
-    "testing-specialist": (
-        "Writes tests in the manner of the project.",
-        "when behaviour is added or a fault is mended that no test had noticed",
-    ),
-}
+# Names that say no more of a project than that it has directories.
+_SHAPES: Final = frozenset({UNKNOWN, "Modular", "Layered", "Flat"})
 
 
-def run_phase(ctx: PhasedContext, choices: Choices, analysis: CodebaseAnalysis) -> Recommendation:
+def run_phase(ctx: PhasedContext, choices: Choices, facts: Facts) -> Recommendation:
     """What the agent recommends, else the basic set."""
     inventory = ctx.step("inventory", take_inventory, choices.project_path, choices.base_template)
     ctx.remember("existing_agents", in_state(inventory))
     recommended: Recommendation = ctx.ask(
         "agent_creation",
         agent=AgentName.ARCHITECTURAL_REVIEWER.value,
-        prompt=recommendation_prompt(analysis, inventory, ctx.uuid()),
+        prompt=recommendation_prompt(facts.analysis, inventory, ctx.uuid()),
         timeout=TIMEOUT_SECONDS,
         result=Recommendation,
         context={ANSWER_SCHEMA: ANSWER_SCHEMAS[5]},
         judge=judge_of(5, inventory.names()),
-        fallback=lambda failure: fall_back(analysis, inventory, failure, heuristic=choices.heuristic_agents),
+        fallback=lambda failure: fall_back(facts, inventory, failure, heuristic=choices.heuristic_agents),
     )
     return with_known_agents(recommended, inventory)
 
@@ -166,31 +149,88 @@ def recommendation_prompt(analysis: CodebaseAnalysis, inventory: Inventory, seed
     return prompt.text(SCHEMA)
 
 
-def fall_back(analysis: CodebaseAnalysis, inventory: Inventory, failure: Failed, *, heuristic: bool) -> Recommendation:
+def fall_back(facts: Facts, inventory: Inventory, failure: Failed, *, heuristic: bool) -> Recommendation:
     """The basic set: used where it exists, made where it does not, so that no document names an agent nobody has."""
     known = {agent.name: agent for agent in inventory.all()}
-    used = [UsedAgent(name, known[name].source, purpose) for name, (purpose, _) in BASIC_SET.items() if name in known]
-    made = [
-        _basic(name, purpose, analysis, when_to_use=(when,))
-        for name, (purpose, when) in BASIC_SET.items()
-        if name not in known
+    wanted = basic_set(facts)
+    used = [replace(known[one.name], description=one.description) for one in wanted if one.name in known]
+    made = [agent for agent in (*wanted, *(specialists(facts) if heuristic else ())) if agent.name not in known]
+    return Recommendation(tuple(used), tuple(made), fallback_reason=str(failure))
+
+
+def basic_set(facts: Facts) -> list[NewAgent]:
+    """Agents that are known everywhere under these names (flows §11), described by what each meets in this project."""
+    built_on = (facts.analysis.primary_language, *(f.name for f in facts.analysis.frameworks))
+    sources, tests = facts.sources(), facts.sources(tests=True)
+    shown = " and ".join(f"`{path}`" for path in facts.files(sources)[:2]) or "its files"
+    came = f"The package has {len(facts.templates)} files of the original in {len(facts.layout)} directories"
+    seen = f"{len(facts.naming)} conventions of naming and {len(facts.patterns)} patterns show in them."
+    places = [re.split(", |: ", line)[0] for line in (facts.layers if len(facts.layers) > 2 else facts.layout)]
+    run = f"`{facts.test_command}`" if facts.test_command else "the tests"
+    like = f"in the manner of `{facts.files(tests)[0]}`" if tests else f"for code like {shown}; the original has none"
+    rows = {
+        "architectural-reviewer": (
+            f"Reviews whether a change keeps to the layout: {', '.join(places[:4]) or 'one directory'}.",
+            f"{came}; what belongs where is listed below.",
+            "when a change adds a module, moves one, or lets one directory import another",
+            (*facts.layers, *facts.layout),
+        ),
+        "code-reviewer": (
+            f"Reviews changes for faults, and for the conventions that {shown} show.",
+            f"{came}; {seen}",
+            "before a change is committed, with the diff and what it is meant to do",
+            (facts.style, *facts.naming, *facts.patterns.values()),
+        ),
+        "test-verifier": (
+            f"Runs {run} and judges whether the tests would notice the change being wrong.",
+            facts.tests,
+            "after a change and its tests are written, before they are trusted",
+            (),
+        ),
+        "testing-specialist": (
+            f"Writes tests {like}.",
+            facts.tests,
+            "when behaviour is added, or a fault is mended that no test had noticed",
+            tuple(facts.naming),
+        ),
+    }
+    return [
+        NewAgent(
+            name,
+            description,
+            why,
+            technologies=tuple(tech for tech in built_on if tech != UNKNOWN)[:5],
+            capabilities=capabilities,
+            when_to_use=(when,),
+            example_files=tuple(((*tests, *sources) if "test" in name else sources)[:3]),
+        )
+        for name, (description, why, when, capabilities) in rows.items()
     ]
-    if heuristic:
-        made += [agent for agent in specialists(analysis) if agent.name not in known]
-    confidence = HEURISTIC_CONFIDENCE if heuristic else BASIC_CONFIDENCE
-    return Recommendation(tuple(used), tuple(made), confidence, fallback_reason=str(failure))
 
 
-def specialists(analysis: CodebaseAnalysis) -> list[NewAgent]:
-    """One specialist each for the language, the architecture and up to two frameworks (`--heuristic-agents`)."""
-    frameworks = [f.name for f in analysis.frameworks if f.purpose != "testing"][:2]
-    fields = [analysis.primary_language, analysis.architecture, *frameworks]
+def specialists(facts: Facts) -> list[NewAgent]:
+    """One each for the language, a named architecture and up to two frameworks that files of the package speak of."""
+    language, architecture = facts.analysis.primary_language, facts.analysis.architecture
+    frameworks = [f.name for f in facts.analysis.frameworks if f.purpose != "testing"]
+    spoken = [(name, files) for name in frameworks if (files := facts.sources(about=name.lower()))]
+    fields = {language: facts.sources(), architecture: facts.sources(), **dict(spoken[:2])}
     agents = []
-    for field in (field for field in fields if field != UNKNOWN):
-        name = f"{slug(field)}-specialist"
-        if AGENT_NAME.fullmatch(name):
-            purpose = f"Writes and changes code where {field} matters, in the manner of the project."
-            agents.append(_basic(name, purpose, analysis, technologies=(field,)))
+    for field, files in fields.items():
+        name, shown = f"{slug(field)}-specialist", " and ".join(f"`{path}`" for path in facts.files(files)[:2])
+        if not AGENT_NAME.fullmatch(name) or not shown or field in _SHAPES:
+            continue
+        lines = facts.layers if field == architecture else facts.naming if field == language else ()
+        agents.append(
+            NewAgent(
+                name,
+                f"Writes and changes {field} code, as in {shown}.",
+                f"Source files of the package that are of its kind: {len(files)}.",
+                technologies=(field,),
+                capabilities=tuple(lines or facts.patterns.values()),
+                when_to_use=(f"when a change touches code like {shown}",),
+                example_files=tuple(files[:3]),
+            )
+        )
     return agents
 
 
@@ -202,42 +242,3 @@ def with_known_agents(recommended: Recommendation, inventory: Inventory) -> Reco
         if agent.name not in names:
             log_warning(f"agent {agent.name!r} was left out: there is none of that name to use")
     return replace(recommended, use_existing=used)
-
-
-def _basic(
-    name: str,
-    purpose: str,
-    analysis: CodebaseAnalysis,
-    *,
-    technologies: tuple[str, ...] = (),
-    when_to_use: tuple[str, ...] = (),
-) -> NewAgent:
-    built_on = (analysis.primary_language, *(f.name for f in analysis.frameworks))
-    return NewAgent(
-        name=name,
-        description=purpose,
-        rationale=_rationale(analysis),
-        when_to_use=when_to_use,
-        technologies=technologies or tuple(tech for tech in built_on if tech != UNKNOWN)[:5],
-        capabilities=tuple(
-            f"knows “{pattern.name}”: {pattern.description}" if pattern.description else f"knows “{pattern.name}”"
-            for pattern in analysis.pattern_details[:6]
-        ),
-        example_files=_telling_files(name, analysis),
-    )
-
-
-def _rationale(analysis: CodebaseAnalysis) -> str:
-    shape = "" if analysis.architecture == UNKNOWN else f"{analysis.architecture.lower()} "
-    return (
-        f"The original is a {shape}{analysis.primary_language} project with "
-        f"{len(analysis.layers)} layers and {len(analysis.patterns)} recurring patterns; a project made from this "
-        "template keeps that shape only if somebody watches over it."
-    )
-
-
-def _telling_files(name: str, analysis: CodebaseAnalysis, most: int = 3) -> tuple[str, ...]:
-    """The source files an agent should know first; one for testing starts with tests."""
-    sources = [example.path for example in analysis.example_files if language_of(example.path)]
-    about_tests = "test" in name
-    return tuple(sorted(sources, key=lambda path: is_test(path) != about_tests)[:most])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,12 +20,12 @@ from bridgehead.flows.template_create.agents import (
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.phases.p2_manifest import Settings
 from bridgehead.flows.template_create.phases.p4_templates import Template, catalogue
-from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
+from bridgehead.flows.template_create.phases.p8_documentation import Facts, bullets
 from bridgehead.flows.template_create.project.sampling import Sample, first_lines
 from bridgehead.flows.template_create.project.tree import read_text
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
 from bridgehead.flows.values.codec import to_plain
-from bridgehead.flows.words import ANSWER_SCHEMA, NOTHING, AgentName
+from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
 from bridgehead.host.terminal import escape_controls
 
 TIMEOUT_SECONDS: Final = 300
@@ -33,6 +33,7 @@ BATCH: Final = 4
 SAMPLES: Final = 6
 SAMPLE_LINES: Final = 120
 LONGEST_CONTENT: Final = 200_000
+COMMANDS, FILES = "## Commands", "## Files To Read First"
 
 TASK: Final = """\
 Write out the agents below, so that each can work in projects made from this template without further instruction. Give
@@ -41,13 +42,14 @@ each of them nine sections:
 2. purpose, in 50 to 100 words;
 3. when to use, 3 to 4 cases;
 4. capabilities, 5 to 7;
-5. related templates, 2 to 3 of the catalogue;
+5. related files, 2 to 3 of the catalogue;
 6. code examples, 2 to 3, taken from the samples;
 7. best practices, 3 to 5;
 8. common patterns, 2 to 3;
 9. integration points with the other agents.
-Each text has at least 150 lines, at least 2 code examples from the samples, at least 2 references to templates, and
-deserves a quality score of 8 or more. Keep every name as it is."""
+Each text has at least 150 lines, at least 2 code examples from the samples, at least 2 references to files of the
+catalogue by their paths there, the commands of the project, and deserves a quality score of 8 or more. Leave out what
+would be true of any project. Keep every name as it is."""
 
 SCHEMA: Final = """\
 ## Your answer
@@ -77,24 +79,17 @@ class EnhancedSet:
     kept_basic: tuple[str, ...] = ()
 
 
-def run_phase(
-    ctx: PhasedContext,
-    basics: Mapping[str, str],
-    analysis: CodebaseAnalysis,
-    templates: Sequence[Template],
-    settings: Settings,
-    project_path: str,
-) -> EnhancedSet:
+def run_phase(ctx: PhasedContext, basics: Mapping[str, str], facts: Facts, project_path: str) -> EnhancedSet:
     """One request per four agents, one after another."""
     if not basics:
         return EnhancedSet()
-    paths = [example.path for example in analysis.example_files]
+    paths = [example.path for example in facts.analysis.example_files]
     samples = ctx.step("code_samples", read_samples, project_path, paths)
     answers = [
         ctx.ask(
             "agent_enhancement",
             agent=AgentName.AGENT_CONTENT_ENHANCER.value,
-            prompt=enhancement_prompt(batch, templates, samples, settings, ctx.uuid()),
+            prompt=enhancement_prompt(batch, facts.templates, samples, facts.settings, ctx.uuid()),
             timeout=TIMEOUT_SECONDS,
             result=Enhancement,
             context={ANSWER_SCHEMA: ANSWER_SCHEMAS[7]},
@@ -137,10 +132,10 @@ def enhancement_prompt(
 
 def apply(basics: Mapping[str, str], answers: Sequence[Enhancement]) -> EnhancedSet:
     """The better text of each agent: the enhanced one where it is fit to be used, else the basic one."""
-    offered = {agent.name: _with_our_ends(agent.content) for answer in answers for agent in answer.agents}
+    offered = {agent.name: agent.content.replace("\r\n", "\n") for answer in answers for agent in answer.agents}
     chosen, kept = [], []
     for name, basic in basics.items():
-        content = offered.get(name, "")
+        content = _grounded(offered.get(name, ""), basic)
         usable = is_usable(name, content, basic)
         if not usable:
             kept.append(name)
@@ -159,13 +154,18 @@ def is_usable(name: str, content: str, basic: str) -> bool:
     return len(content.splitlines()) >= len(basic.splitlines())
 
 
-def _with_our_ends(content: str) -> str:
-    """The text with the line ends of all our files, whichever its writer has."""
-    return content.replace("\r\n", "\n").rstrip("\n") + "\n"
+def _grounded(content: str, basic: str) -> str:
+    """The text with the basic one's commands and files at its end, where it names none of them itself."""
+    for heading in (COMMANDS, FILES):
+        section = basic.partition(f"\n{heading}\n")[2].partition("\n## ")[0].strip()
+        named = [line.split("`")[1] for line in section.splitlines() if line.count("`") > 1]
+        if content and named and not any(name in content for name in named):
+            content = f"{content.rstrip()}\n\n{heading}\n\n{section}\n"
+    return content.rstrip("\n") + "\n"
 
 
-def render_agent(agent: NewAgent, template_of: Mapping[str, str] = NOTHING) -> str:
-    """The file of an agent, complete enough to be used as it is. `template_of`: original path -> template."""
+def render_agent(agent: NewAgent, facts: Facts) -> str:
+    """The file of an agent, complete enough to be used as it is."""
     title = " ".join(word.capitalize() for word in agent.name.split("-"))
     head = [
         "---",
@@ -174,29 +174,17 @@ def render_agent(agent: NewAgent, template_of: Mapping[str, str] = NOTHING) -> s
         f"priority: {agent.priority}",
         *block_list("technologies", agent.technologies),
         "---",
-        "",
     ]
-    sections = [
-        (f"# {title}", ()),
-        ("## Purpose", (agent.description,)),
-        ("## Why This Agent Exists", (agent.rationale,)),
-        ("## Technologies", _bullets(agent.technologies) or ("Those of the project.",)),
-        ("## Usage", _usage(agent)),
-    ]
-    if agent.responsibilities or agent.capabilities:
-        sections.append(("## Capabilities", _bullets((*agent.responsibilities, *agent.capabilities))))
-    shown = [f"`{template_of[path]}`" for path in agent.example_files if path in template_of]
-    if shown:
-        sections.append(("## Templates To Look At First", _bullets(shown)))
-    body = [line for heading, lines in sections for line in (heading, "", *lines, *([""] if lines else []))]
-    return escape_controls("\n".join([*head, *body]).rstrip("\n")) + "\n"
-
-
-def _usage(agent: NewAgent) -> tuple[str, ...]:
-    if agent.when_to_use:
-        return ("Ask this agent:", "", *_bullets(agent.when_to_use))
-    return (f"Name `{agent.name}` when a task lies in its field; it needs no other preparation.",)
-
-
-def _bullets(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"- {' '.join(line.split())}" for line in lines)
+    known = [path for path in agent.example_files if facts.files([path])]
+    files = known or facts.sources(tests="test" in agent.name)[:3] or facts.sources()[:3]
+    sections = {
+        "## Purpose": agent.description,
+        "## Why This Agent Exists": agent.rationale,
+        "## Technologies": bullets(agent.technologies),
+        "## Usage": "Ask this agent:\n\n" + bullets(agent.when_to_use) if agent.when_to_use else "",
+        "## Capabilities": bullets((*agent.responsibilities, *agent.capabilities)),
+        COMMANDS: bullets(f"`{line}`" for line in facts.commands),
+        FILES: bullets(facts.reading(files)),
+    }
+    body = [f"# {title}", *(f"{heading}\n\n{text}" for heading, text in sections.items() if text)]
+    return escape_controls("\n\n".join(["\n".join(head), *body])) + "\n"

@@ -92,6 +92,8 @@ def vocabulary_of(
     project = tuple(words_of(project_name))
     entity = entity_in(names, project)
     telling = len("".join(project)) >= SHORTEST and not set(project) <= _GENERIC
+    if telling:  # also where no directory is called so: a namespace
+        segments |= {spell(project, style) for style in ("pascal", "snake", "kebab", "flat")}
     subjects = [Subject("Project", project)] if telling else []
     if entity:
         subjects += [Subject("Entities", plural(entity)), Subject("Entity", entity)]

@@ -37,8 +37,6 @@ class Pattern:
     """A recurring way of building things, with files that show it."""
 
     name: str
-    confidence: float = 0.0
-    category: str = "other"
     usage_frequency: str = "common"
     description: str = ""
     example_files: tuple[str, ...] = ()
@@ -58,15 +56,7 @@ class ExampleFile:
 class Testing:
     framework: str = UNKNOWN
     organization: str = UNKNOWN
-    coverage_estimate: str = "low"
     patterns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Quality:
-    solid_compliance: int = 5
-    code_organization: int = 5
-    documentation_level: str = "medium"
 
 
 @dataclass(frozen=True)
@@ -105,11 +95,9 @@ class CodebaseAnalysis:
     language_version: str = ""
     architecture: str = UNKNOWN
     layers: tuple[Layer, ...] = ()
-    module_structure: str = ""
     key_abstractions: tuple[str, ...] = ()
     pattern_details: tuple[Pattern, ...] = ()
     testing: Testing = Testing()
-    quality: Quality = Quality()
     naming: Naming = field(default_factory=Naming)
     style: Style = Style()
     example_files: tuple[ExampleFile, ...] = ()
@@ -119,7 +107,6 @@ class CodebaseAnalysis:
     commands: tuple[str, ...] = ()
     """What the project's own files let one run: targets, scripts, the tools of its language."""
     overall_confidence: float = 0.0
-    notes: str = ""
     agent_used: bool = False
     fallback_reason: str = ""
 

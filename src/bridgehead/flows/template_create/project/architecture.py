@@ -46,12 +46,9 @@ _LAYER_OF: Final = {name: layer for layer, (_, names) in _LAYERS.items() for nam
 
 def layer_of(path: str) -> str | None:
     """The layer a file belongs to: the innermost directory with a telling name decides."""
-    directories = [part.lower() for part in PurePosixPath(path).parts[:-1]]
-    for name in reversed(directories):
-        if name in _LAYER_OF:
-            return _LAYER_OF[name]
+    name = _telling_directory(path).rpartition("/")[2].lower()
     # Where sources start says something only where nothing inside says more.
-    return "Application" if "src" in directories else None
+    return _LAYER_OF.get(name) or ("Application" if "src" in path.lower().split("/")[:-1] else None)
 
 
 def layers_in(paths: Iterable[str]) -> list[Layer]:
@@ -85,18 +82,12 @@ def architecture_of(layers: Sequence[Layer], paths: Iterable[str]) -> str:
 _CLEAN: Final = frozenset({"usecases", "use_cases", "entities", "application"})
 
 
-def module_structure_of(paths: Iterable[str]) -> str:
-    """Where the sources are, in a sentence."""
-    sources = (PurePosixPath(path).parts for path in paths if language_of(path))
-    tops = Counter("/".join(parts[:2]) if parts[0] == "src" and len(parts) > 2 else parts[0] for parts in sources)
-    largest = sorted(tops, key=lambda top: (-tops[top], top))[:6]
-    return ", ".join(f"{top} ({tops[top]} files)" for top in largest)
-
-
 def _telling_directory(path: str) -> str:
     parts = PurePosixPath(path).parts[:-1]
+    lower = [part.lower() for part in parts]
     for length in range(len(parts), 0, -1):
-        if parts[length - 1].lower() in _LAYER_OF:
+        # Commands inside an application are use cases of it, others are what users type.
+        if lower[length - 1] in _LAYER_OF and not (lower[length - 1] == "commands" and "application" in lower):
             return "/".join(parts[:length])
     return "/".join(parts[:3])
 
@@ -112,7 +103,6 @@ class Sign(NamedTuple):
     """What shows a pattern in the text of a file."""
 
     name: str
-    category: str
     text: str
     description: str
 
@@ -122,53 +112,59 @@ class Sign(NamedTuple):
 
 _CLASS: Final = r"\b(?:class|interface|struct|trait|type)\s+\w*"
 SIGNS: Final = (
-    Sign("Repository", "design", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."),
-    Sign("Factory", "design", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
-    Sign("Service layer", "design", _CLASS + r"Service\b", "Use cases gathered in service classes."),
-    Sign("Command handler", "design", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."),
-    Sign("Middleware", "design", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
-    Sign("Builder", "design", _CLASS + r"Builder\b", "Complex objects put together step by step."),
-    Sign("Observer", "design", r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b", "Listeners are told."),
+    Sign("Repository", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."),
+    Sign("Factory", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
+    Sign("Service layer", _CLASS + r"Service\b", "Use cases gathered in service classes."),
+    Sign("Command handler", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."),
+    Sign("Middleware", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
+    Sign("Application factory", r"\bdef (?:create|make)_app\(", "The application is made by a function."),
+    Sign(
+        "Routes in groups",
+        r"\bBlueprint\(|\bAPIRouter\(|\bexpress\.Router\(|\bgin\.RouterGroup\b|\bMapGroup\(",
+        "Each area registers its own routes.",
+    ),
+    Sign(
+        "Mapped models",
+        r"\(db\.Model|\(models\.Model\)|\(DeclarativeBase|\bgorm\.Model\b|\bDbSet<",
+        "Classes that are rows of a table.",
+    ),
+    Sign(
+        "Validated input",
+        r"\(FlaskForm\)|\(BaseModel\)|\bAbstractValidator<|\bz\.object\(|^type \w+Validator struct",
+        "What comes in is checked by a class of its own.",
+    ),
+    Sign("Builder", _CLASS + r"Builder\b", "Complex objects put together step by step."),
+    Sign("Observer", r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b", "Listeners are told."),
     Sign(
         "Interface and implementations",
-        "design",
         r"\((?:\w+, )*(?:Protocol|ABC)\)|^\s*(?:export )?(?:public )?interface \w+|\btrait \w+",
         "Interchangeable parts behind one declared interface.",
     ),
     Sign(
         "Immutable value objects",
-        "design",
-        r"@dataclass\(.*frozen=True|\(NamedTuple\)|\brecord \w+|frozen=True\)|\breadonly \w+",
+        r"@dataclass\(.*frozen=True|\(NamedTuple\)|^[a-z ]*\brecord [A-Z]\w+|frozen=True\)|\breadonly \w+",
         "Data that is made once and never changed.",
     ),
     Sign(
         "Dependency injection",
-        "di",
         r"@Injectable|@Inject\b|@Autowired|AddScoped|AddSingleton|AddTransient|\bDepends\(",
         "What a part needs is handed to it.",
     ),
     Sign(
         "Error hierarchy",
-        "error_handling",
         r"class \w+\((?:\w+\.)?\w*(?:Error|Exception|Refused)\)|class \w+ extends \w*(?:Error|Exception)\b",
         "Errors of the product form a tree of their own.",
     ),
     Sign(
-        "Result values",
-        "error_handling",
-        r"\bResult<|\bErrorOr<|\bEither<|\berr != nil\b",
-        "Expected failures are returned, not thrown.",
+        "Result values", r"\bResult<|\bErrorOr<|\bEither<|\berr != nil\b", "Expected failures are returned, not thrown."
     ),
     Sign(
         "Context manager",
-        "design",
         r"@(?:async)?contextmanager|def __enter__|def __aenter__|\busing \(|\bdefer \w+",
         "Resources are released where their scope ends.",
     ),
-    Sign("Asynchronous I/O", "state", r"\basync (?:def|fn|function|Task)\b|\bawait \w", "I/O waits without blocking."),
-    Sign(
-        "Enumerated states", "state", r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+", "Closed vocabularies."
-    ),
+    Sign("Asynchronous I/O", r"\basync (?:def|fn|function|Task)\b|\bawait \w", "I/O waits without blocking."),
+    Sign("Enumerated states", r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+", "Closed vocabularies."),
 )
 
 
@@ -187,12 +183,7 @@ def patterns_of(text: str) -> list[str]:
 
 
 def _pattern(sign: Sign, shown: Sequence[str], of: int) -> Pattern:
-    share = len(shown) / of
-    # A word in a text is evidence, but only that: even a pervasive one stays below "explicit".
-    confidence = round(min(0.85, 0.55 + share), 2)
-    return Pattern(
-        sign.name, confidence, sign.category, _frequency(share), sign.description, tuple(shown[:MOST_EXAMPLES])
-    )
+    return Pattern(sign.name, _frequency(len(shown) / of), sign.description, tuple(shown[:MOST_EXAMPLES]))
 
 
 def _frequency(share: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from bridgehead.contract.fencing import read_toml
 from bridgehead.flows.template_create.project.analysis import Framework
+from bridgehead.flows.template_create.project.languages import is_test
 
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
@@ -64,7 +66,7 @@ KNOWN: Final[Mapping[str, tuple[str, str]]] = {
     "junit-jupiter": ("JUnit", "testing"),
     "github.com/gin-gonic/gin": ("Gin", "core"),
     "github.com/labstack/echo/v4": ("Echo", "core"),
-    "gorm.io/gorm": ("GORM", "data"),
+    **dict.fromkeys(("gorm.io/gorm", "github.com/jinzhu/gorm"), ("GORM", "data")),
     "github.com/stretchr/testify": ("testify", "testing"),
     "axum": ("Axum", "core"),
     "actix-web": ("Actix Web", "core"),
@@ -90,6 +92,10 @@ BUILD_TOOLS: Final[Mapping[str, str]] = {
     "webpack.config.js": "webpack",
     "tox.ini": "tox",
     "noxfile.py": "nox",
+    "Directory.Build.props": ".NET",
+    "Directory.Packages.props": ".NET",
+    "global.json": ".NET",
+    ".flaskenv": "flask",
 }
 PACKAGE_MANAGERS: Final[Mapping[str, str]] = {
     "poetry.lock": "poetry",
@@ -115,6 +121,12 @@ LOCK_FILES: Final = {
     "poetry.lock": _TOML_PACKAGE,
     "uv.lock": _TOML_PACKAGE,
     "Cargo.lock": _TOML_PACKAGE,
+    "pdm.lock": _TOML_PACKAGE,
+    "Pipfile.lock": r'^ +"([^"]+)": \{[^{}]*?"version": "==([^"]+)"',
+    "Gemfile.lock": r"^    ([\w.-]+) \(([0-9][^)]*)\)",
+    "composer.lock": r'"name": "([^"]+)",\s*"version": "v?([^"]+)"',
+    "Directory.Packages.props": r'<PackageVersion Include="([^"]+)" Version="([^"]+)"',
+    "packages.lock.json": r'"([^"]+)": \{\s*"type": "Direct",[^{}]*?"resolved": "([^"]+)"',
     "package-lock.json": r'"node_modules/([^"\s]+)": \{\s*"version": "([^"]+)"',
     "yarn.lock": r'^"?(@?[^@\s"]+)@[^:]+:\n  version:? "?([^"\s]+)',
     "pnpm-lock.yaml": r"^  '?/?(@?[^@\s']+)@([0-9][^:('\s]*)",
@@ -127,16 +139,29 @@ _COMMANDS: Final = {
     "build.gradle": ("gradle build", "gradle test"),
     "tox.ini": ("tox",),
     "noxfile.py": ("nox",),
+    "requirements.txt": ("pip install -r requirements.txt",),
+    ".flaskenv": ("flask run",),
+    "manage.py": ("python manage.py runserver", "python manage.py test"),
 }
 _NAMED_IN: Final = {
     "go.mod": r"^module (\S+)",
     "pom.xml": r"\A(?:.*</parent>)?.*?<artifactId>([^<]+)</artifactId>",
     "settings.gradle": r"^rootProject\.name *= *[\"']([^\"']+)",
 }
+VERSION_IN: Final = {
+    "go.mod": r"^go ([0-9.]+)$",
+    "Directory.Build.props": r"<TargetFramework>([^<]+)<",
+    "Cargo.toml": r'^rust-version = "([^"]+)"',
+    "package.json": r'"node": "([^"]+)"',
+    ".python-version": r"^([0-9.]+)$",
+    "Dockerfile": r"^FROM \w+:([0-9][0-9.]*)",
+}
 
 
 def is_dependency_file(path: str) -> bool:
-    return _reader_of(path) is not None
+    """Whether a file says what a project depends on, or how it is built."""
+    named = path in BUILD_TOOLS or path in VERSION_IN or path.endswith((".sln", ".slnx"))
+    return named or _reader_of(path) is not None
 
 
 def dependencies_in(texts: Mapping[str, str]) -> list[Dependency]:
@@ -159,20 +184,24 @@ def locked_in(texts: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def frameworks_in(dependencies: Iterable[Dependency]) -> list[Framework]:
-    """The dependencies that say what kind of project this is: core ones first, test tools last."""
+def frameworks_in(dependencies: Iterable[Dependency], texts: Iterable[str] = ()) -> list[Framework]:
+    """The dependencies that say what kind of project this is: those most files of `texts` speak of, test tools last."""
     frameworks: dict[str, Framework] = {}
+    spoken: Counter[str] = Counter()
+    lower = [text.lower() for text in texts]
     for dependency in dependencies:
         known = KNOWN.get(dependency.name.lower())
         if known is not None:
             frameworks.setdefault(known[0], Framework(known[0], _number(dependency.version), known[1]))
+            spoken[known[0]] += sum(dependency.name.lower().removesuffix(".app") in text for text in lower)
     order = ("ui", "core", "data", "testing")
-    return sorted(frameworks.values(), key=lambda framework: order.index(framework.purpose))
+    made = sorted(frameworks.values(), key=lambda framework: order.index(framework.purpose))
+    return sorted(made, key=lambda framework: (framework.purpose == "testing", -spoken[framework.name]))
 
 
-def project_name_in(texts: Mapping[str, str]) -> str:
-    """The name the project gives itself in a file at its root; empty when it gives none."""
-    for path, text in sorted(texts.items()):
+def project_name_in(texts: Mapping[str, str], paths: Iterable[str] = ()) -> str:
+    """The name the project gives itself in or by a file at its root; empty when it gives none."""
+    for path, text in sorted({**dict.fromkeys(paths, ""), **texts}.items()):
         try:
             name = _own_name(path, text)
         except UNREADABLE:
@@ -186,24 +215,32 @@ def language_version_in(texts: Mapping[str, str]) -> str:
     try:
         wanted = read_toml(texts["pyproject.toml"])["project"]["requires-python"]
     except (KeyError, *UNREADABLE):
-        found = re.search(r"^go ([0-9.]+)$", texts.get("go.mod", ""), flags=re.MULTILINE)
-        return found[1] if found else ""
+        said = (re.search(pattern, texts.get(name, ""), re.MULTILINE) for name, pattern in VERSION_IN.items())
+        return next((found[1] for found in said if found), "")
     return wanted if isinstance(wanted, str) else ""
 
 
 def commands_in(texts: Mapping[str, str]) -> list[str]:
-    """The commands that the files at the root offer, build before test."""
+    """The commands that the files at the root offer, build before test. Of a file that was not read the name counts."""
     found = [
         f"make {name}" for name in re.findall(r"^([a-z][\w-]*):(?!=)", texts.get("Makefile", ""), flags=re.MULTILINE)
     ]
     try:
         scripts = json.loads(texts.get("package.json", "{}")).get("scripts", {})
-        found += [f"npm run {name}" for name in scripts]
+        runner = next((tool for tool in ("pnpm", "yarn") if any(name.startswith(tool) for name in texts)), "npm")
+        found += [f"{runner} install"] * ("package.json" in texts) + [f"{runner} run {name}" for name in scripts]
     except UNREADABLE:
         pass
     found += [line for name, lines in _COMMANDS.items() if name in texts for line in lines]
-    if "pytest" in texts.get("pyproject.toml", "") + texts.get("requirements.txt", ""):
+    found += ["go run ."] * any("/" not in path and "package main\n" in text for path, text in texts.items())
+    projects = [path for path in texts if path.endswith((".csproj", ".fsproj"))]
+    web = [path.rpartition("/")[0] or "." for path in projects if "Microsoft.NET.Sdk.Web" in texts[path]]
+    found += ["dotnet build", "dotnet test"] * bool(projects) + [f"dotnet run --project {path}" for path in web]
+    said = "".join(text for path, text in texts.items() if path.endswith(".py") and is_test(path))
+    if "pytest" in texts.get("pyproject.toml", "") + texts.get("requirements.txt", "") + said:
         found.append("python -m pytest")
+    elif "import unittest\n" in said:
+        found.append("python -m unittest")
     return list(dict.fromkeys(found))[:MOST_COMMANDS]
 
 
@@ -217,7 +254,7 @@ def _own_name(path: str, text: str) -> Any:
     if path in _NAMED_IN:
         found = re.search(_NAMED_IN[path], text, flags=re.MULTILINE | re.DOTALL)
         return found[1] if found else None
-    return PurePosixPath(path).stem if "/" not in path and path.endswith((".sln", ".csproj")) else None
+    return PurePosixPath(path).stem if "/" not in path and path.endswith((".sln", ".slnx", ".csproj")) else None
 
 
 def _tried(reader: Callable[[str], Iterator[Dependency]], text: str) -> list[Dependency]:

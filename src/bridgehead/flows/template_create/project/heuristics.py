@@ -17,7 +17,6 @@ from bridgehead.flows.template_create.project.analysis import (
     ExampleFile,
     Framework,
     Naming,
-    Quality,
     Style,
     Testing,
 )
@@ -25,7 +24,6 @@ from bridgehead.flows.template_create.project.architecture import (
     architecture_of,
     layer_of,
     layers_in,
-    module_structure_of,
     patterns_in,
     patterns_of,
 )
@@ -37,27 +35,32 @@ from bridgehead.flows.template_create.project.languages import (
     languages_by_files,
     words_of,
 )
+from bridgehead.flows.template_create.project.sampling import is_generated
 
-_CLASSES: Final = re.compile(r"\b(?:class|interface|struct|trait|enum|record)\s+([A-Za-z_]\w*)")
+_CLASSES: Final = re.compile(
+    r"\b(?:class|interface|struct|trait|enum|record)\s+([A-Za-z_]\w*)|^type ([A-Za-z_]\w*) (?:struct|interface)\b",
+    re.MULTILINE,
+)
 _METHODS: Final = re.compile(
     r"\b(?:def|fn|func|function)\s+(?:\([^)]*\)\s*)?([A-Za-z_]\w*)"
     r"|^[ \t]*(?:public|private|protected|internal) [^\n(=;]{0,80} ([A-Za-z_]\w*)\(",
     re.MULTILINE,
 )
-_VARIABLES: Final = re.compile(r"^[ \t]*(?:(?:let|const|var|val)\s+(?:mut\s+)?)?([A-Za-z_]\w*)\s*:?=[^=]", re.MULTILINE)
+_DECLARED: Final = r"\b(?:let|const|var|val)\s+(?:mut\s+)?([A-Za-z_]\w*)|^[ \t]*([A-Za-z_]\w*)\s*:=[^=]"
+_ASSIGNED: Final = r"^[ \t]*([A-Za-z_]\w*)\s*(?::[^=\n]+)?=[^=]"
 _INDENT: Final = re.compile(r"^( +|\t+)\S", re.MULTILINE)
 _TRAILING_COMMA: Final = re.compile(r",[ \t]*\n[ \t]*[\])}]")
 _OPEN_LIST: Final = re.compile(r"[^\s,][ \t]*\n[ \t]*[\])]")
-_COMMENT: Final = re.compile(r'^[ \t]*(?:#|//|/\*|\*|""")', re.MULTILINE)
 
 
 def naming_in(texts: Mapping[str, str]) -> Naming:
     """The case styles most names are written in, with names that show it."""
     joined = list(texts.values())
+    declares = not all(language_of(path) in ("Python", "Ruby") for path in texts)
     names = {
         "class": _found(_CLASSES, joined),
         "method": _found(_METHODS, joined),
-        "variable": _found(_VARIABLES, joined),
+        "variable": _found(re.compile(_DECLARED if declares else _ASSIGNED, re.MULTILINE), joined),
         "file": [PurePosixPath(path).name.split(".")[0] for path in texts],
     }
     styles = {element: common_style(found) for element, found in names.items()}
@@ -92,19 +95,7 @@ def style_in(texts: Mapping[str, str]) -> Style:
     )
 
 
-def quality_in(texts: Mapping[str, str], paths: Iterable[str], layers: int) -> Quality:
-    """Indicators that can be counted: sizes of files, comments, documents. Guesses, and marked so by confidence."""
-    lines = sorted(len(text.splitlines()) for text in texts.values())
-    median = lines[len(lines) // 2] if lines else 0
-    total = sum(lines) or 1
-    comments = sum(len(_COMMENT.findall(text)) for text in texts.values()) / total
-    documents = sum(1 for path in paths if path.endswith((".md", ".rst", ".adoc")))
-    level = "high" if comments > 0.06 and documents >= 3 else "medium" if comments > 0.03 or documents else "low"
-    small = 8 if median <= 200 else 6 if median <= 400 else 4
-    return Quality(small, min(10, small + min(2, layers // 2)), level)
-
-
-def _telling(names: Iterable[str], style: str, most: int = 3) -> tuple[str, ...]:
+def _telling(names: Iterable[str], style: str, most: int = 12) -> tuple[str, ...]:
     """The names of two or three words that occur most: one word shows no style, a long one is no example."""
     public = [name for name in names if not name.startswith("_") and 2 <= len(words_of(name)) <= 3]
     count = Counter(name for name in public if case_style(name) == style)
@@ -135,10 +126,12 @@ def _line_length(lines: list[str]) -> int:
 LONGEST: Final = 120
 _DOCSTRING: Final = re.compile(r"""\s*(?:#[^\n]*\n\s*)*[rR]?("{3}|'{3})\s*(?P<said>[^\n]+)""")
 _BLOCK: Final = re.compile(r"\s*/\*+!?\s*\n?\s*\*?\s*(?P<said>[^\n]+)")
-_LINES: Final = re.compile(r"\s*(?:#!\S[^\n]*\n)?\s*(?://+!?|#)\s*(?P<said>[^\n]+)")
+_LINES: Final = re.compile(r"\s*(?:#!\S[^\n]*\n)?\s*(?://+!?|#(?!!))\s*(?P<said>[^\n]+)")
 # What stands at the head of a file for lawyers and tools says nothing about it.
 _FORMAL: Final = re.compile(
-    r"copyright|licen[cs]e|spdx|coding[:=]|eslint|noqa|mypy:|pylint|@ts-|generated", re.IGNORECASE
+    r"copyright|licen[cs]e|spdx|coding[:=]|eslint|noqa|mypy:|pylint|@ts-|generated"
+    r"|^#?(?:if \(|pragma |nullable |region |include [<\"]|define )",
+    re.IGNORECASE,
 )
 
 
@@ -160,7 +153,7 @@ def _first_sentence(line: str) -> str:
 
 # Technology, architecture, quality: what upstream's heuristics claim for themselves.
 CONFIDENCES: Final = (0.75, 0.70, 0.60)
-MOST_BUILD_FILES: Final = 6
+MOST_BUILD_FILES: Final = 20
 MOST_EXAMPLES: Final = 20
 
 
@@ -176,13 +169,14 @@ class Material:
 
 def analyse(material: Material) -> CodebaseAnalysis:
     """The analysis that needs nobody's judgement. Useful on its own, and honest about how sure it is."""
-    languages = languages_by_files(material.paths)
+    paths = [path for path in material.paths if not is_generated(path, material.texts.get(path, ""))]
+    languages = languages_by_files(paths)
     primary = languages[0] if languages else UNKNOWN
-    sources = {path: text for path, text in material.texts.items() if language_of(path)}
+    sources = {path: material.texts[path] for path in paths if language_of(path) and path in material.texts}
     main = {path: text for path, text in sources.items() if language_of(path) == primary and not is_test(path)}
     found = dependencies.dependencies_in(material.texts)
-    frameworks = dependencies.frameworks_in(found)
-    layers = layers_in(material.paths)
+    frameworks = dependencies.frameworks_in(found, main.values())
+    layers = layers_in(paths)
     patterns = patterns_in(main or sources)
     return CodebaseAnalysis(
         primary_language=primary,
@@ -190,33 +184,33 @@ def analyse(material: Material) -> CodebaseAnalysis:
         patterns=tuple(pattern.name for pattern in patterns),
         secondary_languages=tuple(languages[1:5]),
         frameworks=tuple(frameworks),
-        build_tools=_by_file(dependencies.BUILD_TOOLS, material.paths),
-        package_manager=next(iter(_by_file(dependencies.PACKAGE_MANAGERS, material.paths)), UNKNOWN),
+        build_tools=_by_file(dependencies.BUILD_TOOLS, paths),
+        package_manager=next(iter(_by_file(dependencies.PACKAGE_MANAGERS, paths)), UNKNOWN),
         language_version=dependencies.language_version_in(material.texts),
-        architecture=architecture_of(layers, material.paths),
+        architecture=architecture_of(layers, paths),
         layers=tuple(layers),
-        module_structure=module_structure_of(material.paths),
         key_abstractions=tuple(key_abstractions_in(main)),
         pattern_details=tuple(patterns),
-        testing=_testing(material.paths, frameworks),
-        quality=quality_in(main, material.paths, len(layers)),
+        testing=_testing(paths, frameworks, sources),
         naming=naming_in(main),
         style=style_in(main),
         example_files=examples_in(material),
-        project_name=dependencies.project_name_in(material.texts) or material.directory_name,
-        commands=tuple(dependencies.commands_in(material.texts)),
+        project_name=dependencies.project_name_in(material.texts, paths) or material.directory_name,
+        commands=tuple(dependencies.commands_in({**dict.fromkeys(paths, ""), **material.texts})),
         dependencies=tuple(dependency.name for dependency in found),
         overall_confidence=round(sum(CONFIDENCES) / len(CONFIDENCES), 4),
     )
 
 
 def examples_in(material: Material) -> tuple[ExampleFile, ...]:
-    """The files to make templates of: how it is built, what it is made of, how it is tested."""
+    """The files to make templates of: how it is built, made and tested. A small project is taken whole."""
     build = [build_file(path) for path in build_files_in(material)]
     tests = [path for path in material.samples if is_test(path)]
     sources = [path for path in material.samples if not is_test(path)]
-    room = max(0, MOST_EXAMPLES - len(build) - len(tests))
-    described = [example_of(path, material.texts.get(path, "")) for path in (*sources[:room], *tests)]
+    room = max(0, MOST_EXAMPLES - len(tests))
+    every = [path for path, text in material.texts.items() if language_of(path) and text.strip()]
+    chosen = every if len(every) <= 2 * MOST_EXAMPLES else (*sources[:room], *tests)
+    described = [example_of(path, material.texts.get(path, "")) for path in chosen]
     return (*build, *described)
 
 
@@ -224,7 +218,7 @@ def build_files_in(material: Material) -> list[str]:
     """The files at the root that say how the project is built: every project like this one needs its own."""
     names = (*dependencies.PACKAGE_MANAGERS, *dependencies.BUILD_TOOLS)
     at_root = [name for name in dict.fromkeys(names) if name in material.texts and "lock" not in name]
-    projects = [path for path in material.texts if path.endswith((".csproj", ".fsproj"))]
+    projects = [path for path in material.texts if path.endswith((".csproj", ".fsproj", ".sln", ".slnx"))]
     return [*at_root, *projects][:MOST_BUILD_FILES]
 
 
@@ -234,15 +228,8 @@ def build_file(name: str) -> ExampleFile:
 
 
 def example_of(path: str, text: str) -> ExampleFile:
-    """A sample described: which layer it is in, which patterns it shows, what it is for or seems to be."""
-    kind = "tests" if is_test(path) else "source"
-    subject = " ".join(words_of(path.rpartition("/")[2].split(".")[0])) or path
-    return ExampleFile(
-        path,
-        stated_purpose(text) or f"{language_of(path) or 'text'} {kind}: {subject}",
-        layer_of(path) or "",
-        tuple(patterns_of(text)),
-    )
+    """A sample described: which layer it is in, which patterns it shows, what it says it is for."""
+    return ExampleFile(path, stated_purpose(text), layer_of(path) or "", tuple(patterns_of(text)))
 
 
 def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:
@@ -251,21 +238,20 @@ def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tool for name, tool in table.items() if name in at_root))
 
 
-def _testing(paths: Sequence[str], frameworks: Sequence[Framework]) -> Testing:
+def _testing(paths: Sequence[str], frameworks: Sequence[Framework], texts: Mapping[str, str]) -> Testing:
     tests = [path for path in paths if language_of(path) and is_test(path)]
-    sources = sum(1 for path in paths if language_of(path)) - len(tests)
-    ratio = len(tests) / max(1, sources)
     return Testing(
-        framework=_test_framework(frameworks),
+        framework=_test_framework(frameworks, [texts.get(path, "") for path in tests]),
         organization=_organization(tests, paths),
-        coverage_estimate="high" if ratio >= 0.5 else "medium" if ratio >= 0.2 else "low",
         patterns=("property-based tests",) if any(f.name == "hypothesis" for f in frameworks) else (),
     )
 
 
-def _test_framework(frameworks: Sequence[Framework]) -> str:
+def _test_framework(frameworks: Sequence[Framework], tests: Sequence[str]) -> str:
     """The tool that runs the tests; hypothesis and its like only help."""
     tools = [framework.name for framework in frameworks if framework.purpose == "testing"]
+    said = "".join(tests)
+    tools += [name for name in ("unittest", "testing") if f"import {name}\n" in said or f'"{name}"' in said]
     return next((name for name in sorted(tools, key=lambda name: name == "hypothesis")), UNKNOWN)
 
 

@@ -72,7 +72,7 @@ def is_test(path: str) -> bool:
     stem = found.stem
     return (
         any(part.lower() in ("test", "tests", "spec", "specs", "__tests__") for part in found.parts[:-1])
-        or name.startswith("test_")
+        or name.startswith(("test_", "test.py", "tests.py"))
         or stem.lower().endswith(("_test", ".test", ".spec", "_spec"))
         or stem.endswith(("Test", "Tests"))
     )

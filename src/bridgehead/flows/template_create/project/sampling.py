@@ -86,7 +86,8 @@ def is_generated(path: str, text: str) -> bool:
 
 def choose_samples(sizes: Mapping[str, int], count: int = SAMPLE_COUNT) -> list[str]:
     """The files that stand for the project: a quota per kind of file, spread over directories."""
-    usable = sorted(path for path, size in sizes.items() if language_of(path) and size >= SMALLEST_BYTES)
+    written = (path for path, size in sizes.items() if size >= SMALLEST_BYTES and not is_generated(path, ""))
+    usable = sorted(filter(language_of, written))
     main = next(iter(languages_by_files(usable)), None)
     tests = [path for path in usable if is_test(path) and "test" in PurePosixPath(path).stem.lower()]
     sources = [path for path in usable if not is_test(path)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bridgehead.flows.template_create.project.dependencies import BUILD_TOOLS, LOCK_FILES, is_dependency_file
+from bridgehead.flows.template_create.project.dependencies import LOCK_FILES, is_dependency_file
 from bridgehead.flows.template_create.project.heuristics import Material
 from bridgehead.flows.template_create.project.languages import language_of
 from bridgehead.flows.template_create.project.sampling import choose_samples, is_excluded
@@ -23,7 +23,7 @@ from bridgehead.host.secrets_scan import scan
 
 MOST_FILES: Final = 20_000
 MOST_READ: Final = 160
-MOST_DEPENDENCY_FILES: Final = 20
+MOST_DEPENDENCY_FILES: Final = 40
 LARGEST_BYTES: Final = 64 * 1024
 MOST_SOURCE_BYTES: Final = 4 * 1024 * 1024
 _GIT_SECONDS: Final = 30.0
@@ -34,7 +34,7 @@ def look_at(root: Path, leave_out: Path) -> Material:
     ours = _below(root, leave_out)
     sizes = {path: size for path, size in _sizes(root) if not (ours and path.startswith(f"{ours}/"))}
     samples = choose_samples(sizes)
-    wanted = [path for path in sizes if is_dependency_file(path) or path in BUILD_TOOLS][:MOST_DEPENDENCY_FILES]
+    wanted = [path for path in sizes if is_dependency_file(path)][:MOST_DEPENDENCY_FILES]
     texts = {**dict(_texts(root, [*wanted, *samples, *_survey(sizes)])), **dict(_locks(root))}
     return Material(sorted(sizes), texts, [path for path in samples if path in texts], root.name)
 

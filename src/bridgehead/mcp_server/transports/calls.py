@@ -83,12 +83,7 @@ class Calls:
 
 
 def answer_of(
-    server: Server,
-    request: RpcRequest,
-    client: Client,
-    cancel: Cancel,
-    progress: Progress,
-    once_answered: OnceAnswered,
+    server: Server, request: RpcRequest, client: Client, cancel: Cancel, progress: Progress, once_answered: OnceAnswered
 ) -> bytes:
     """The response to a request that takes time, whatever comes of it."""
     try:

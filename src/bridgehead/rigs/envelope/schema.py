@@ -21,6 +21,7 @@ from bridgehead.rigs.envelope.names import is_rig_id
 from bridgehead.rigs.envelope.yaml_core import Value
 
 REQUIRED = ("from", "to", "date", "status", "type", "thread")
+_REPEATED = frozenset({*REQUIRED, "display_name"})  # what envelopes of one thread have in common
 _WORTH_REMEMBERING = 200  # characters: what longer texts say is said once
 
 
@@ -40,14 +41,13 @@ def schema_faults(frontmatter: Mapping[str, Value]) -> tuple[SchemaFault, ...]:
 
 
 def _field_faults(name: str, value: Value) -> Iterable[SchemaFault]:
-    if isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
+    if name in _REPEATED and isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
         return _short_text_faults(name, value)
     return _faults(name, value)
 
 
 @lru_cache(maxsize=1000)
 def _short_text_faults(name: str, text: str) -> tuple[SchemaFault, ...]:
-    """Envelopes of one thread say the same in most fields."""
     return tuple(_faults(name, text))
 
 

@@ -17,8 +17,7 @@ TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")
 """Methods that look at something; a transport carries them out beside its loop."""
 
 Progress = Callable[[str], None]
-OnceAnswered = Callable[[Callable[[], None]], None]
-"""Takes what is to be done when the client has the answer."""
+OnceAnswered = Callable[[Callable[[], None]], None]  # takes what is to be done when the client has the answer
 
 
 class Server:

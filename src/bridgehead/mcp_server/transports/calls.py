@@ -16,8 +16,7 @@ MOST_CALLS: Final = 32
 SECONDS_TO_END: Final = 20.0
 """How long calls that were stopped may take to put everything away."""
 
-Send = Callable[[bytes], bool]
-"""Tells whether the client still reads."""
+Send = Callable[[bytes], bool]  # tells whether the client still reads
 
 logger = logging.getLogger(__name__)
 

@@ -309,7 +309,8 @@ def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
     base = merge_base(git, local_head, remote_head)
     counted = git.read("rev-list", "--left-right", "--count", f"{local_head}...{remote_head}", "--")
     ahead, behind = map(int, counted.text.split())
-    changes = diff(git, base or _empty_tree(git), remote_head) if behind else ()
+    before = base or git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()  # or nothing at all
+    changes = diff(git, before, remote_head) if behind else ()
     return Incoming(local_head, remote_head, base, ahead, behind, changes)
 
 
@@ -326,10 +327,6 @@ def committed_files(git: Git, commit: str) -> dict[str, TrackedFile]:
         mode, _, blob = described.split(" ")
         files[path] = TrackedFile(blob, mode == SYMLINK)
     return files
-
-
-def _empty_tree(git: Git) -> str:
-    return git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()
 
 
 def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:

@@ -37,8 +37,9 @@ def mike(bridge: Bridge) -> Clone:
 def mac(bridge: Bridge, mike: Clone) -> Clone:
     """A rig that asked, was let in, and has asked another rig something, signed."""
     made = signed(bridge, "a", "mac-m5max")
-    made.rig("member", "add").ok()
-    mike.rig("sync", "--auto").ok()
+    asked = made.rig("member", "add").ok()
+    assert "a member lets it in: rig-bridge member add mac-m5max" in asked.err
+    assert "somebody asks to join; rig-bridge member list shows who" in mike.rig("sync", "--auto").ok().err
     assert "asks rig=mac-m5max key=SHA256:" in mike.rig("member", "list").ok().out
     mike.rig("member", "add", "mac-m5max").ok()
     made.rig("sync", "--auto").ok()
@@ -176,6 +177,19 @@ def test_a_stolen_key_does_not_dodge_its_retirement_by_a_side_branch(bridge: Bri
     for clone in (windows, fresh):
         assert "EVIL" not in clone.rig("inbox").ok().out
         assert "evil words" not in clone.rig("thread", "demo-01").ok().out
+
+
+def test_a_rig_that_was_removed_is_told_that_nobody_hears_it(mac: Clone, mike: Clone) -> None:
+    heard = mac.rig("send", "STATE", *SEND, "windows-5080").ok()
+    mike.rig("sync", "--auto").ok()
+    mike.rig("member", "remove", "mac-m5max").ok()
+
+    unheard = mac.rig("send", "RESULT", *SEND, "windows-5080").ok()
+
+    assert "warning" not in heard.err
+    assert "the others put this into quarantine" in unheard.err
+    assert "rig-bridge member add mac-m5max <its .pub file>" in unheard.err
+    assert "! demo-01/RESULT.md (quarantined: key_retired)" in mike.rig("sync", "--auto").ok().err
 
 
 def test_only_members_let_others_in(bridge: Bridge, mac: Clone, mike: Clone) -> None:

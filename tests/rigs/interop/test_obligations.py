@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.rig_bridges import Bridge, Clone, needs_reference, needs_ssh_keygen
+from support.rig_bridges import OURS, Bridge, Clone, needs_reference, needs_ssh_keygen
 
 SEND = ("--thread", "demo-01", "--to")
 
@@ -74,6 +74,8 @@ def test_what_is_overdue_says_so(mac: Clone, windows: Clone) -> None:
     found = windows.rig("inbox", "--json").ok().json["envelopes"]
     assert {one["filename"]: one["overdue"] for one in found} == {"VERIFY.md": True, "REQUEST.md": False}
     assert windows.rig("inbox").ok().out.count("overdue=true") == 1
+    items = windows.run(str(OURS.with_name("bridgehead")), "pending", "--json").ok().json["items"]
+    assert ["overdue since 20" in item["question"]["title"] for item in items] == [True, False]
     refused = mac.rig("send", "STATE", *SEND, "windows-5080", "--by", "2h")
     assert refused.code == 1 and "--by goes with a question or an ACK" in refused.err
     assert mac.rig("send", "REQUEST", *SEND, "windows-5080", "--by", "soon").code == 1

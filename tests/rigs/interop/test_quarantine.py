@@ -131,7 +131,10 @@ def test_a_changed_envelope_stops_every_pull(mac: Clone, windows: Clone, command
     request = windows.path / "demo-01" / "REQUEST.md"
     pushed(windows, {"demo-01/REQUEST.md": request.read_text() + "more\n"})
 
-    assert "reason=non_append_change_on_remote" in mac.rig("sync", "--auto", "--accept-unverified").ok().out
+    pull = mac.rig("sync", "--auto", "--accept-unverified").ok()
+    assert "reason=non_append_change_on_remote" in pull.out
+    assert f"git diff HEAD...{windows.git('rev-parse', 'HEAD')[:7]} shows what was changed" in pull.err
+    assert "quarantined" not in mac.rig("sync", "--auto").ok().err, "nothing was moved, so nothing was put apart"
     refused = mac.rig(*command)
 
     assert refused.code == 1 and "commit landed locally but push failed." in refused.err

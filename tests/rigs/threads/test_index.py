@@ -561,11 +561,16 @@ def test_a_thread_that_began_lately_needs_no_older_commits(world: World, monkeyp
     ]
 
 
-def test_a_history_that_is_no_single_line_is_read_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("later", [0, 2])
+def test_a_history_that_is_no_single_line_is_read_whole(
+    world: World, later: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clone = import_history(world, [("one", {"thr-a/STATE.md": "one"}), ("two", {"thr-a/STATE-2.md": "two"})])
     world.git("checkout", "-q", "-b", "side", "HEAD~1", at=clone)
     world.git("commit", "-q", "--allow-empty", "-m", "side", at=clone)
     world.git("merge", "-q", "--no-edit", "main", at=clone)
+    for number in range(later):
+        world.git("commit", "-q", "--allow-empty", "-m", f"later {number}", at=clone)
     monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", 1)
 
     head = GitRepository(clone).head().commit or ""

@@ -43,6 +43,7 @@ def test_rows_below_the_count() -> None:
         "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
         "the remote was last looked at: never; rig-bridge sync --auto looks again",
     ]
+    assert "others owe" not in "".join(all_of_it.remarks(with_owed=True)), "they are listed"
     assert list(all_of_it.lines(with_owed=True)) == [
         "rig-bridge: inbox waiting=2",
         f'{ROW} state=delivered tldr="fans?"',

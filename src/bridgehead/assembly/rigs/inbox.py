@@ -23,7 +23,7 @@ from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, Pe
 from bridgehead.contract.words import Trust
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
-from bridgehead.rigs.envelope.text import iso_timestamp
+from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.inbox import desk, listed_debts
 from bridgehead.rigs.rig import Reviews, Rig
@@ -253,7 +253,9 @@ class PendingEnvelopes:
 
 def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> PendingItem:
     turn, root = envelope.turn, rig.repository.root
-    due = f", due {by}" if (by := due_of(turn.status)) else ""
+    by = due_of(turn.status)
+    late = (timestamp_ms(by) or 0) < rig.now_ms()
+    due = f", {'overdue since' if late else 'due'} {by}" if by else ""
     question = Question(
         key=f"{root}:{turn.path}",
         kind=PendingKind.ENVELOPE,

@@ -187,7 +187,8 @@ def status(console: RigConsole) -> int:
         console.say(f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns"))
     owe, owed = (sum(getattr(thread, name) or 0 for thread in found.threads) for name in ("owe", "owed"))
     if owe or owed:
-        console.say(f"this rig owes {owe} answers and is owed {owed}; rig-bridge inbox --owed lists them")
+        answers = f"{owe} answer{'s' * (owe != 1)}"
+        console.say(f"this rig owes {answers} and is owed {owed}; rig-bridge inbox --owed lists them")
     return ExitCode.DONE
 
 
@@ -260,13 +261,12 @@ def inbox(console: RigConsole) -> int:
         return _inbox_for_agent(console)
     from bridgehead.rigs.operations.inbox import inbox as read_inbox
 
-    found = read_inbox(console.make_rig())
+    found, with_owed = read_inbox(console.make_rig()), console.arguments.has("--owed")
     if console.as_json:
         console.put_object(found.json_object())
     else:
-        with_owed = console.arguments.has("--owed")
         console.page(f"{line}\n" for line in found.lines(style=console.style(), with_owed=with_owed))
-    for remark in found.remarks():
+    for remark in found.remarks(with_owed=with_owed):
         console.say(remark)
     return ExitCode.DONE
 
@@ -358,7 +358,7 @@ def member(console: RigConsole) -> None:
     found = trusting.member(console.make_rig(), request)
     console.emit_lines(found)
     if found.landed:
-        _say_posted(console, f"member {verb}", found.landed.path, found.landed.commit, pushed=found.landed.pushed)
+        _say_posted(console, "put on record", found.landed.path, found.landed.commit, pushed=found.landed.pushed)
 
 
 def reconcile(console: RigConsole) -> None:

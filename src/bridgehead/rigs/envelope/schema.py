@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from bridgehead.rigs.envelope.names import is_rig_id
 from bridgehead.rigs.envelope.yaml_core import Value
 
 REQUIRED = ("from", "to", "date", "status", "type", "thread")
+_REPEATED = frozenset({*REQUIRED, "display_name"})  # what envelopes of one thread have in common
 _WORTH_REMEMBERING = 200  # characters: what longer texts say is said once
 
 
@@ -35,19 +36,15 @@ def schema_faults(frontmatter: Mapping[str, Value]) -> tuple[SchemaFault, ...]:
     """Return every rule of the schema that the frontmatter breaks."""
     faults = [SchemaFault("/", f"must have the property {name!r}") for name in REQUIRED if name not in frontmatter]
     for name, value in frontmatter.items():
-        faults += _field_faults(name, value)
+        if name in _REPEATED and isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
+            faults += _short_text_faults(name, value)
+        else:
+            faults += _faults(name, value)
     return tuple(faults)
-
-
-def _field_faults(name: str, value: Value) -> Iterable[SchemaFault]:
-    if isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
-        return _short_text_faults(name, value)
-    return _faults(name, value)
 
 
 @lru_cache(maxsize=1000)
 def _short_text_faults(name: str, text: str) -> tuple[SchemaFault, ...]:
-    """Envelopes of one thread say the same in most fields."""
     return tuple(_faults(name, text))
 
 

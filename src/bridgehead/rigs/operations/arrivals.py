@@ -24,6 +24,7 @@ from bridgehead.rigs.trust.incoming_changes import (
 )
 from bridgehead.rigs.trust.membership import ARRIVING, Place
 from bridgehead.rigs.trust.verification_kinds import (
+    Kind,
     PathFindings,
     VerificationReport,
     quarantines,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from bridgehead.rigs.operations.verification import Committed, Subject
 
 REMEDIES = {
-    Refusal.NON_APPEND: "the remote did not only append; look at the changes before you merge anything by hand",
     Refusal.BOTH_AHEAD: "both sides have new commits; rig-bridge push takes theirs in and puts yours on top",
     Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
 }
@@ -153,7 +153,8 @@ def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
     answers = [notice.turn for notice in found.delivered if notice.turn.path in arrived]
     if asked or answers:
         answered = f"{len(answers)} answer{'s' * (len(answers) != 1)}"
-        rig.tell(f"for this rig: {len(asked)} to answer, {answered}; rig-bridge inbox shows them")
+        questions = f"{len(asked)} question{'s' * (len(asked) != 1)}"
+        rig.tell(f"for this rig: {questions}, {answered}; rig-bridge inbox shows them")
         first = (*asked, *answers)[0]
         rig.announce("rig.waiting", thread=first.thread_id, questions=len(asked), answers=len(answers))
 
@@ -162,14 +163,17 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
     """Say what came, and what is wrong with it."""
     apart = {found.path for found in arrival.quarantined}
     for finding in arrival.verification.items:
-        if finding.path not in apart:
+        if finding.path.startswith(f"{MEMBERS_THREAD}/") and finding.kinds == (Kind.SIGNER_UNKNOWN,):
+            rig.tell(f"{finding.path}: somebody asks to join; rig-bridge member list shows who")
+        elif finding.path not in apart:
             rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
     for path in arrival.taken_in:
         rig.tell(f"+ {path}")
     for change in arrival.report.changed:
         rig.tell(f"{'+' if arrival.refusal is None else '!'} {change.path} ({change.reason})")
     for found in arrival.quarantined:
-        tell_quarantined(rig, found)
+        apart_as = "" if arrival.refusal else "quarantined: "  # a pull that is refused puts nothing apart
+        rig.tell(f"! {found.path} ({apart_as}{', '.join(found.kinds)})")
     if arrival.refusal is None:
         for verdict in arrival.verdicts:
             rig.tell(f"{verdict.said_in} {'lifts' if verdict.lifts else 'confirms'} the quarantine of {verdict.path}")
@@ -177,24 +181,24 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
         rig.tell("rig-bridge quarantine show <path> says what is known about it")
 
 
-def tell_quarantined(rig: Rig, found: PathFindings) -> None:
-    rig.tell(f"! {found.path} (quarantined: {', '.join(found.kinds)})")
-
-
 def remedy(arrival: Arrival) -> str | None:
     """What to do about a refusal."""
     if arrival.refusal is None:
         return None
-    changed = arrival.report.changed
+    changed, remote = arrival.report.changed, arrival.report.remote_head[:7]
     if gone := arrival.report.gone:
         commits = f"{gone} commits it had are" if gone != 1 else "a commit it had is"
-        remote = arrival.report.remote_head[:7]
         return (
             f"the remote's history was rewritten: {commits} gone (git log {remote}..HEAD shows it); "
             f"ask who did it, then git reset --keep {remote} follows, git push --force-with-lease brings them back"
         )
     if arrival.refusal is Refusal.NON_APPEND and not any(change.touches_thread for change in changed):
         return f"the remote has {TAKE_NON_ENVELOPES}"
+    if arrival.refusal is Refusal.NON_APPEND:
+        return (
+            f"the remote did not only append (git diff HEAD...{remote} shows what was changed); "
+            f"ask who did it, then git merge {remote} takes it in by hand"
+        )
     return REMEDIES[arrival.refusal]
 
 

@@ -12,7 +12,7 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.envelope.envelope import MAX_ENVELOPE_BYTES, parse_frontmatter
-from bridgehead.rigs.envelope.fields import refuse_members_thread
+from bridgehead.rigs.envelope.fields import MEMBERS_THREAD, refuse_members_thread
 from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.drafts import Draft
@@ -121,7 +121,21 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
                 rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")
             raise
     rig.once_answered(lambda: outgoing.drop(intent))
+    if what.thread_id != MEMBERS_THREAD and rig.repository.has_directory(MEMBERS_THREAD):
+        _warn_if_kept_apart(rig)
     return landed
+
+
+def _warn_if_kept_apart(rig: Rig) -> None:
+    """Say so when this rig is, or was, on record and what it signs with does not count for it now."""
+    from bridgehead.rigs.operations.identities import Identities
+
+    identities, own = Identities(rig), str(rig.config.rig_id)
+    if own in identities.membership.names and own not in identities.own_names():
+        rig.tell(
+            f"warning: the key of this clone does not count for {own} now, so the others put this into quarantine; "
+            f"a member can let it in: rig-bridge member add {own} <its .pub file>"
+        )
 
 
 def push_unsent(rig: Rig) -> PushedTurns:

@@ -108,11 +108,12 @@ def _tell_divergences(rig: Rig, thread_ids: Sequence[str]) -> None:
 
 def _tell_checks(rig: Rig, checked: Checked) -> None:
     """One line per check; of one that fails, the cause and the remedy (rigs §14.5)."""
+    behind, ahead = (f"{n} commit{'s' * (n != 1)}" for n in (checked.behind, checked.ahead))
     checks = (
         ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
         ("clean", checked.clean, "the work tree is not clean: git status"),
-        ("behind", not checked.behind, f"{checked.behind} commits to pull: rig-bridge sync --auto"),
-        ("ahead", not checked.ahead, f"{checked.ahead} commits to push: rig-bridge push"),
+        ("behind", not checked.behind, f"{behind} to pull: rig-bridge sync --auto"),
+        ("ahead", not checked.ahead, f"{ahead} to push: rig-bridge push"),
         ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
     )
     for name, passed, problem in checks:

@@ -219,7 +219,10 @@ def member(rig: Rig, request: MemberRequest) -> Members:
         if next_key is not None:
             _switch_key(rig, next_key, pushed=landed.pushed)
     rig.announce("rig.sent", thread=MEMBERS_THREAD, path=landed.path, commit=landed.commit, pushed=landed.pushed)
-    return _listed(rig)._replace(landed=landed)
+    listed = _listed(rig)._replace(landed=landed)
+    if own in dict(listed.requests):
+        rig.tell(f"{own} asks to join and is no member yet; a member lets it in: rig-bridge member add {own}")
+    return listed
 
 
 def _listed(rig: Rig) -> Members:

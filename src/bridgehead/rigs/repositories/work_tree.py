@@ -107,13 +107,9 @@ def names_in(directory: str | Path) -> list[str]:
     except OSError:
         return []
     try:
-        return _listed(handle)
+        return os.listdir(handle)  # noqa: PTH208
     finally:
         os.close(handle)
-
-
-def _listed(directory: int) -> list[str]:
-    return os.listdir(directory)
 
 
 def directory_stamp(directory: str) -> Stamp | None:

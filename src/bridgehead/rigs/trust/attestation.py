@@ -22,7 +22,7 @@ _SHAPE = f"[{_CROCKFORD}]{{10}}-[{_CROCKFORD}]{{10}}"
 COMMIT_TOLERANCE_MS = 10 * 60 * 1000
 NONCE_TOLERANCE_MS = 5 * 1000
 _KEY_ID = re.compile("(?:0x)?[0-9A-Fa-f]{8,64}")  # OpenPGP and X.509
-_ATTESTED = ("attested_by", "attested_at", "nonce")
+_ATTESTED = frozenset({"attested_by", "attested_at", "nonce"})
 
 
 class Attestation(NamedTuple):
@@ -59,7 +59,7 @@ class Witness(NamedTuple):
 
 def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:
     """Tell whether an envelope speaks for a human, by its sender or by what it claims."""
-    return _from_relay(frontmatter) or any(name in frontmatter for name in _ATTESTED)
+    return _from_relay(frontmatter) or not _ATTESTED.isdisjoint(frontmatter)
 
 
 def signature_findings(witness: Witness, *, relay: bool, signers_known: bool, must_sign: MustSign) -> Iterator[Kind]:

@@ -348,7 +348,7 @@ class Membership:
         act = acts[0]
         own = act.kind is ActKind.JOIN and act.rig == entry.sender and fingerprint_of(act.key) == signer
         if not own or len(acts) > 1 or self.has_key(act.rig, entry.place):
-            return f"{entry.sender} was no member when it was written, or it is not signed with a key of theirs"
+            return f"{entry.sender} is not a member at this point, or signs with a key that is not its own"
         self.requests[act.rig] = act
         self._asked_in[act.key] = entry.path
         return None

@@ -213,9 +213,9 @@ class Inbox(NamedTuple):
         for debt in self.owed if with_owed else ():
             yield f"{debt.line(self.now_ms, style)} owed_by={style.value(debt.owed.debtor)}{debt.asked.summary(style)}"
 
-    def remarks(self) -> Iterator[str]:
+    def remarks(self, *, with_owed: bool = False) -> Iterator[str]:
         """What a reader should know beside the rows."""
-        if self.owed:
+        if self.owed and not with_owed:
             answers = f"{len(self.owed)} answer{'s' * (len(self.owed) != 1)}"
             yield f"others owe this rig {answers}; rig-bridge inbox --owed lists them"
         for ends in self.conflicts:

@@ -58,6 +58,7 @@ _VARIABLES = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
+    "GIT_FLUSH": "0",  # else git hands over its lists line by line
     "GIT_PAGER": "cat",
     "GIT_EDITOR": ":",
     "GIT_NO_REPLACE_OBJECTS": "1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO
 
 from bridgehead.host.child import SignalsHeld
@@ -158,13 +158,15 @@ class _Objects:
 
 def _line_with(objects: _Objects, git: Git, head: str, thread: str) -> list[str] | None:
     """Return the last commits, oldest first, back to one without the thread or to the first of all."""
+    width = 2 * (len(head) + 1)  # of a commit with its parent; a merge has more than one
     for most in (LONG_HISTORY, None):
         limit = (f"--max-count={most}",) if most else ()
-        lines = git.read("rev-list", "--parents", "--reverse", *limit, head, "--").text.splitlines()
-        is_short = most is not None and len(lines) < most
-        if is_short or max(map(len, lines)) > 2 * len(head) + 1:  # a merge has more than one parent
+        listed = git.read("rev-list", "--parents", "--reverse", *limit, head, "--").text
+        second = listed.index("\n") + 1  # the first may have no parent
+        starts = (0, *range(second, len(listed), width))
+        if (most and len(starts) < most) or second > width or listed[second + width - 1 :: width].strip("\n"):
             return None
-        commits = [line[: len(head)] for line in lines]
+        commits = [listed[start : start + len(head)] for start in starts]
         if most is None or not objects.trees(commits[:1], thread)[0]:
             return commits
     return None
@@ -201,13 +203,13 @@ def _changes_of_trees(
     """
     id_bytes = len(clone.null_id) // 2
     last = _parse_tree(objects.read(trees[-1]), id_bytes) if trees and trees[-1] else {}
-    guesses = _Guesses(name for name, (mode, _) in last.items() if mode != _DIRECTORY)
+    unplaced = _by_kind(name for name, (mode, _) in last.items() if mode != _DIRECTORY)
     content, entries, order, misses = bytearray(), _Entries(), list[bytes](), 0
     end, previous = 0, b""  # of the last entry that was put in: the next one usually follows it
     found: list[tuple[PathChange, ...]] = []
     for tree, commit in zip(trees, commits, strict=True):
-        name = guesses.for_subject(commit.subject) if tree else None
-        if name is not None and name not in entries:
+        name = _guess(unplaced, commit.subject, entries) if tree else None
+        if name is not None:
             mode, blob = last[name]
             index = bisect_left(order, name)
             at = (
@@ -218,7 +220,6 @@ def _changes_of_trees(
             if clone.has_id(b"tree", content, tree):
                 entries[name] = last[name]
                 order.insert(index, name)
-                guesses.drop(name)
                 found.append((_tree_change("A", thread, name, mode, blob),))
                 end, previous = at + len(entry), name
                 continue
@@ -230,8 +231,6 @@ def _changes_of_trees(
         order = sorted(name + b"/" if mode == _DIRECTORY else name for name, (mode, _) in entries.items())
         previous = b""
         found.append(tuple(_compare_trees(before, entries, thread)))
-        for name in entries.keys() - before.keys():
-            guesses.drop(name)
     return found
 
 
@@ -267,25 +266,21 @@ def _tree_change(status: str, thread: str, name: bytes, mode: bytes, blob: bytes
     return PathChange(status, f"{thread}/{os.fsdecode(name)}", blob.hex(), mode.decode())
 
 
-class _Guesses:
-    """The names that no commit is known for yet: of each kind the lowest number is next."""
-
-    def __init__(self, names: Iterable[bytes]) -> None:
-        self._next: dict[bytes, dict[bytes, None]] = {}
-        for name in sorted(names, key=lambda name: (len(name), name)):
-            self._next.setdefault(_kind(name), {})[name] = None
-
-    def for_subject(self, subject: str) -> bytes | None:
-        kinds = list(self._next)
-        names = self._next.get(kinds[0] if len(kinds) == 1 else subject.partition(":")[0].encode())
-        return next(iter(names), None) if names else None
-
-    def drop(self, name: bytes) -> None:
-        self._next.get(_kind(name), {}).pop(name, None)
+def _by_kind(names: Iterable[bytes]) -> dict[bytes, list[bytes]]:
+    """Sort names by what stands before their numbers, the lowest number last."""
+    kinds: dict[bytes, list[bytes]] = {}
+    for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
+        kinds.setdefault(name.removesuffix(b".md").rstrip(b"0123456789").rstrip(b"-"), []).append(name)
+    return kinds
 
 
-def _kind(name: bytes) -> bytes:
-    return name.removesuffix(b".md").rstrip(b"0123456789").rstrip(b"-")
+def _guess(unplaced: Mapping[bytes, list[bytes]], subject: str, placed: _Entries) -> bytes | None:
+    """Return the lowest number of the kind a commit speaks of that is not in its tree yet."""
+    kind = subject.partition(":")[0].encode() if len(unplaced) > 1 else next(iter(unplaced), b"")
+    names = unplaced.get(kind, [])
+    while names and names[-1] in placed:
+        names.pop()
+    return names[-1] if names else None
 
 
 def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
@@ -314,7 +309,8 @@ def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
     base = merge_base(git, local_head, remote_head)
     counted = git.read("rev-list", "--left-right", "--count", f"{local_head}...{remote_head}", "--")
     ahead, behind = map(int, counted.text.split())
-    changes = diff(git, base or _empty_tree(git), remote_head) if behind else ()
+    before = base or git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()  # or nothing at all
+    changes = diff(git, before, remote_head) if behind else ()
     return Incoming(local_head, remote_head, base, ahead, behind, changes)
 
 
@@ -331,10 +327,6 @@ def committed_files(git: Git, commit: str) -> dict[str, TrackedFile]:
         mode, _, blob = described.split(" ")
         files[path] = TrackedFile(blob, mode == SYMLINK)
     return files
-
-
-def _empty_tree(git: Git) -> str:
-    return git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()
 
 
 def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:

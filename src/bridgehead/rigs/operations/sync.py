@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bridgehead.errors import plural
 from bridgehead.rigs.operations.arrivals import (
     Acceptance,
     Arrival,
@@ -111,8 +112,8 @@ def _tell_checks(rig: Rig, checked: Checked) -> None:
     checks = (
         ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
         ("clean", checked.clean, "the work tree is not clean: git status"),
-        ("behind", not checked.behind, f"{checked.behind} commits to pull: rig-bridge sync --auto"),
-        ("ahead", not checked.ahead, f"{checked.ahead} commits to push: rig-bridge push"),
+        ("behind", not checked.behind, f"{plural(checked.behind, 'commit')} to pull: rig-bridge sync --auto"),
+        ("ahead", not checked.ahead, f"{plural(checked.ahead, 'commit')} to push: rig-bridge push"),
         ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
     )
     for name, passed, problem in checks:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, plural
 from bridgehead.flows.definition import flow
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.engine.engine import run_flow
@@ -142,7 +142,7 @@ class _TemplateRun:
         made: Settings | None = self._phase(
             3,
             lambda _: make_settings(analysis),
-            lambda settings: f"{len(settings.layer_mappings)} layers mapped",
+            lambda settings: f"{plural(len(settings.layer_mappings), 'layer')} mapped",
             key="settings",
             result=Settings,
         )
@@ -174,7 +174,7 @@ class _TemplateRun:
     ) -> EnhancedSet:
         template_of = {made.original_path: made.template_path for made in templates.templates}
         basics = {agent.name: render_agent(agent, template_of) for agent in recommendation.create_new}
-        self._phase(6, lambda _: self._write_agents(basics), lambda count: f"{count} agent files")
+        self._phase(6, lambda _: self._write_agents(basics), lambda count: plural(count, "agent file"))
 
         def enhance(ctx: PhasedContext) -> EnhancedSet:
             made = p7_agent_texts.run_phase(
@@ -212,7 +212,7 @@ class _TemplateRun:
             self.staging.write(documents)
             return len(documents)
 
-        self._phase(8, write, lambda count: f"{count} documents")
+        self._phase(8, write, lambda count: plural(count, "document"))
 
     def _package(self, contents: Contents) -> Package:
         package: Package = self._phase(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
+from bridgehead.errors import plural
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, Layer, Pattern
 from bridgehead.flows.template_create.project.languages import is_test, language_of
 
@@ -90,7 +91,7 @@ def module_structure_of(paths: Iterable[str]) -> str:
     sources = (PurePosixPath(path).parts for path in paths if language_of(path))
     tops = Counter("/".join(parts[:2]) if parts[0] == "src" and len(parts) > 2 else parts[0] for parts in sources)
     largest = sorted(tops, key=lambda top: (-tops[top], top))[:6]
-    return ", ".join(f"{top} ({tops[top]} files)" for top in largest)
+    return ", ".join(f"{top} ({plural(tops[top], 'file')})" for top in largest)
 
 
 def _telling_directory(path: str) -> str:

@@ -177,8 +177,7 @@ class EmptyScope(UserError):
     def __init__(self, described: str, left_out: int) -> None:
         kept_back = f"; {left_out} left out (secret, binary or ignored)" if left_out else ""
         super().__init__(
-            f"there is nothing to look at in {described}{kept_back}",
-            hint="name what to look at: bridgehead council review PATH",
+            f"nothing to review in {described}{kept_back}", hint="name what to review: bridgehead council review PATH"
         )
 
 

@@ -158,7 +158,7 @@ def aborted() -> dict[str, Any]:
 def test_the_hint_about_a_missing_endpoint_names_the_file_to_trust(assembly: Assembly) -> None:
     with pytest.raises(ConfigError) as refused:
         agent_for(assembly, "openai")
-    assert refused.value.hint == "write one, then: bridgehead config trust .bridge-settings.json"
+    assert refused.value.hint == "set one, then run: bridgehead config trust .bridge-settings.json"
 
 
 # -- tools -----------------------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
 @pytest.mark.parametrize(
     ("line", "code", "complaint"),
     [
-        ('mkdir gone && cd gone && rmdir "$PWD" && bridgehead domains', 1, "directory does not exist any more"),
+        ('mkdir gone && cd gone && rmdir "$PWD" && bridgehead domains', 1, "directory no longer exists"),
         ("bridgehead domains > /dev/full", 2, "writing failed: No space left on device"),
         ("bridgehead --version > /dev/full", 2, "writing failed: No space left on device"),
         ("bridgehead nothing 2> /dev/full", 1, ""),

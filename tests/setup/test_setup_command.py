@@ -148,7 +148,7 @@ def test_what_the_user_edits_afterwards_survives_the_way_back(user: Machine) -> 
         ("claude", ".claude.json", '{"mcpServers": ', "line 1"),
         ("claude", ".claude/skills/bridgehead/SKILL.md", "mine", "not written by bridgehead"),
         ("codex", ".codex/config.toml", "model = \n", "line 1"),
-        ("gemini", ".gemini/GEMINI.md", "<!-- bridgehead: begin -->\n", "not there once each"),
+        ("gemini", ".gemini/GEMINI.md", "<!-- bridgehead: begin -->\n", "must appear once each"),
         ("opencode", ".config/opencode/opencode.jsonc", "\udcff", "not UTF-8"),
     ],
 )

@@ -63,7 +63,7 @@ def check_trust(places: Places) -> list[Diagnosis]:
                     Group.MACHINE,
                     "trust.gone",
                     State.LOOK,
-                    f"{name} is trusted but no longer there",
+                    f"{name} is trusted but no longer exists",
                     fix=f"bridgehead config trust --remove {quote(name)}",
                     mend=partial(trust.remove, path),
                 )
@@ -94,7 +94,7 @@ def check_mode(path: Path) -> Diagnosis | None:
         Group.MACHINE,
         "permissions.open",
         State.LOOK,
-        f"{path} can be read by others (mode {stat.S_IMODE(mode):04o})",
+        f"{path} is readable by other users (mode {stat.S_IMODE(mode):04o})",
         fix=f"chmod {wanted:04o} {quote(str(path))}",
         mend=lambda: path.chmod(wanted),
     )
@@ -119,7 +119,7 @@ def check_seats_file(assembly: Assembly) -> list[Diagnosis]:
     found = []
     if wrong:
         fix = "correct it; docs/guides/council.md lists its keys"
-        found.append(_look("seats.broken", f"{SEATS_FILE} is not used as it stands: {', '.join(wrong)}", fix))
+        found.append(_look("seats.broken", f"{SEATS_FILE} is not usable: {', '.join(wrong)}", fix))
     if untrusted:
         fix = f"read it, then: bridgehead config trust {SEATS_FILE}"
         found.append(_look("seats.untrusted", f"{SEATS_FILE} is not trusted, so ignored: {', '.join(untrusted)}", fix))
@@ -162,7 +162,7 @@ def check_flows(assembly: Assembly) -> list[Diagnosis]:
     listed = list_runs(ListRequest(assembly.places.project))
     if listed.unfinished is not None:
         return [_unfinished(listed.unfinished)]
-    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, "no flow waits in this project")]
+    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, "no flow is waiting in this project")]
 
 
 def judge_bus(view: BusView) -> Diagnosis:
@@ -177,9 +177,9 @@ def judge_bus(view: BusView) -> Diagnosis:
     ending = next((link for link in status.links if link.link == "certificate"), None)
     if ending is not None:
         message = f"the certificate of the bus {ending.state}, {ending.reason}"
-        fix = "renew the files of tls_cert and tls_key; a running bus takes them over by itself"
+        fix = "renew the files of tls_cert and tls_key; a running bus reloads them"
         return Diagnosis(Group.BUS, "bus.certificate", State.LOOK, message, fix=fix)
-    return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus serves at {status.gateway}")
+    return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus is running at {status.gateway}")
 
 
 def _unfinished(flow: StatusResult) -> Diagnosis:
@@ -267,5 +267,5 @@ def _run_check(group: Group, kind: str, check: Check, assembly: Assembly) -> lis
     try:
         return check(assembly)
     except BridgeheadError as error:
-        fix = error.hint or "mend what it names"
+        fix = error.hint or "fix the cause"
         return [Diagnosis(group, f"{kind}.broken", State.BROKEN, error.message, fix=fix)]

@@ -100,7 +100,7 @@ def test_a_port_in_use_ends_with_2_and_names_the_way_out(tmp_path: Path) -> None
     ("arguments", "sentence"),
     [
         (("bus", "serve", "--hub-listen", "0.0.0.0:8181"), "the hub cannot listen on"),
-        (("bus", "serve", "--listen", "nonsense"), "is no address"),
+        (("bus", "serve", "--listen", "nonsense"), "is not an address"),
         (("bus", "serve", "--assistant", "nobody"), "the assistant cannot be"),
         (("bus", "bridge"), "needs --hub URL"),
         (("bus", "bridge", "--sidecar"), "needs --join FILE"),

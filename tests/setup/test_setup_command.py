@@ -164,7 +164,7 @@ def test_a_damaged_file_stops_everything_before_anything_is_written(
     with pytest.raises(LeftAlone) as refused:
         plan_setup(edits, Notes(user.home / "notes"))
 
-    assert refused.value.message.startswith(f"{path} was left as it is")
+    assert refused.value.message.startswith(f"{path} was not changed")
     assert says in refused.value.message
 
 

@@ -182,7 +182,7 @@ def test_a_join_file_is_written_over_its_own_and_over_nothing_else(tmp_path: Pat
         ({"cert_sha256": "z" * 64}, "not a fingerprint"),
         ({"token": "kitchen.x"}, "either a key or a token"),
         ({"key": None}, "either a key or a token"),
-        ({"participant": "a b"}, "no participant id"),
+        ({"participant": "a b"}, "not a valid participant ID"),
         ({"v": 2}, "version 2"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_request_takes_one_answer(flow_project: Any) -> None:
     flow_project.run(ONE)
     answer(flow_project)
     before = flow_project.response_path.read_bytes()
-    with pytest.raises(AlreadyAnswered, match="first answer stands"):
+    with pytest.raises(AlreadyAnswered, match="first answer counts"):
         answer(flow_project, Reply(text="another"))
     assert flow_project.response_path.read_bytes() == before
     request_id = flow_project.request()["request_id"]
@@ -147,8 +147,8 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_p
 @pytest.mark.parametrize(
     ("reply", "complaint"),
     [
-        (Reply(text=None), "needs a text"),
-        (Reply(text=""), "needs a text"),
+        (Reply(text=None), "needs text"),
+        (Reply(text=""), "needs text"),
         (Reply(text="x", confidence=1.5), "confidence"),
         (Reply(text="x", duration_seconds=-1), "duration_seconds"),
         (Reply(RequestStatus.ERROR, error_type="NONSENSE"), "error_type"),

@@ -248,7 +248,7 @@ def test_packages_are_found_and_what_is_none_is_passed_over(
     (tmp_path / "broken/manifest.json").write_text("[")
 
     assert [found.path for found in packages_below(tmp_path)] == [path]
-    with pytest.raises(FlowMistake, match="no template package"):
+    with pytest.raises(FlowMistake, match="not a template package"):
         open_package(tmp_path / "broken")
 
 

@@ -21,6 +21,11 @@ from __future__ import annotations
 from bridgehead.exit_codes import ExitCode
 
 
+def plural(number: int, noun: str) -> str:
+    """`1 file`, `2 files`: how every message counts."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class BridgeheadError(Exception):
     """Something that ends a command: one sentence, and a hint to act on where there is one."""
 
@@ -53,8 +58,8 @@ class AlreadyAnswered(UserError):
         who = f" by {by}" if by else ""
         when = f" at {at}" if at else ""
         super().__init__(
-            f"{item_id} was already answered{who}{when}; the first answer stands",
-            hint="bridgehead pending --all shows what was answered",
+            f"{item_id} was already answered{who}{when}; the first answer counts",
+            hint="`bridgehead pending --all` shows the answer",
         )
         self.item_id = item_id
 
@@ -90,7 +95,7 @@ class LockTimeout(BridgeheadError):
         held = f" (held by {holder})" if holder else ""
         super().__init__(
             f"{path} is locked by another process{held}; gave up after {waited_seconds:g} s",
-            hint="wait for the other command to end and repeat this one",
+            hint="wait for the other command to end, then retry",
         )
 
 

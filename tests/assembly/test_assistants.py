@@ -93,7 +93,11 @@ def test_what_a_flow_asks_is_a_pending_item_whose_answer_is_waited_for(tmp_path:
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("flow:nowhere.py", "there is no file"), ("flow:", "there is no flow"), ("flow:silent.py", "takes no `text`")],
+    [
+        ("flow:nowhere.py", "there is no file"),
+        ("flow:", "there is no flow"),
+        ("flow:silent.py", "has no parameter `text`"),
+    ],
 )
 def test_a_flow_that_cannot_answer_is_refused_before_anything_is_served(
     assembly: Assembly, name: str, problem: str
@@ -158,7 +162,7 @@ def aborted() -> dict[str, Any]:
 def test_the_hint_about_a_missing_endpoint_names_the_file_to_trust(assembly: Assembly) -> None:
     with pytest.raises(ConfigError) as refused:
         agent_for(assembly, "openai")
-    assert refused.value.hint == "write one, then: bridgehead config trust .bridge-settings.json"
+    assert refused.value.hint == "set one, then run: bridgehead config trust .bridge-settings.json"
 
 
 # -- tools -----------------------------------------------------------------------------------------------------------
@@ -180,7 +184,7 @@ server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
 
 @pytest.mark.parametrize("entry", ["clock", "=http://x", "clock=", "a b=http://x", "clock='", "../x=cat"])
 def test_a_tool_that_is_none_is_refused(assembly: Assembly, entry: str) -> None:
-    with pytest.raises(ConfigError, match="is no tool"):
+    with pytest.raises(ConfigError, match="is not a tool"):
         agent_for(assembly, "claude", tools=[entry])
 
 

@@ -100,14 +100,14 @@ def test_a_port_in_use_ends_with_2_and_names_the_way_out(tmp_path: Path) -> None
     ("arguments", "sentence"),
     [
         (("bus", "serve", "--hub-listen", "0.0.0.0:8181"), "the hub cannot listen on"),
-        (("bus", "serve", "--listen", "nonsense"), "is no address"),
+        (("bus", "serve", "--listen", "nonsense"), "is not an address"),
         (("bus", "serve", "--assistant", "nobody"), "the assistant cannot be"),
         (("bus", "bridge"), "needs --hub URL"),
         (("bus", "bridge", "--sidecar"), "needs --join FILE"),
-        (("bus", "bridge", "--hub", "ws://x/core", "--upstream", "ws://y"), "belong together"),
-        (("bus", "participant", "add", "bad name"), "cannot be a participant id"),
-        (("bus", "participant", "add", "a", "--expires", "3d"), "--expires is for tokens"),
-        (("bus", "participant", "add", "a", "--token", "--expires", "soon"), "is no length of time"),
+        (("bus", "bridge", "--hub", "ws://x/core", "--upstream", "ws://y"), "must be given together"),
+        (("bus", "participant", "add", "bad name"), "is not a valid participant ID"),
+        (("bus", "participant", "add", "a", "--expires", "3d"), "--expires works with tokens only"),
+        (("bus", "participant", "add", "a", "--token", "--expires", "soon"), "is not a duration"),
         (("bus", "participant", "show", "nobody"), "is not a participant here"),
         (("bus", "participant", "revoke", "nobody"), "is not a participant here"),
         (("bus", "policy", "set", "nobody", "tts", "false"), "is not a participant here"),
@@ -239,7 +239,7 @@ def test_something_is_said_to_one_participant_or_reported_as_not_delivered(tmp_p
         absent = home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)
         while absent.code == 0:  # the bus reads a new record within a moment, and until then knows nobody of that name
             absent = home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)
-        assert absent.code == 2 and "'kitchen' did not get it: absent" in absent.err
+        assert absent.code == 2 and "'kitchen' did not receive it: absent" in absent.err
         tail = home.start("bus", "tail", "--json", "--data", "--count", "1", "--join", "kitchen.join.json")
         while tail.poll() is None:
             home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)

@@ -77,8 +77,8 @@ def test_an_agent_is_described_by_the_command_that_starts_it() -> None:
     assert trusted.agents == {"goose": "goose acp", "own": "theirs"}
     assert [warning.split(";")[0] for warning in trusted.warnings] == [
         "project: runtimes.bad must be a text",
-        'project: [runtimes.more] must hold acp = "COMMAND" and nothing else',
-        'project: [runtimes.n] must hold acp = "COMMAND" and nothing else',
+        'project: [runtimes.more] must contain only acp = "COMMAND"',
+        'project: [runtimes.n] must contain only acp = "COMMAND"',
     ]
     stranger = resolve(flags={}, environ={}, project=SettingsFile("project", project, False), user=user)
     assert stranger.agents == {"goose": "goose acp", "own": "mine"}

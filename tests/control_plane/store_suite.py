@@ -163,7 +163,7 @@ class EventSuite:
     @pytest.mark.parametrize("limit", [0, -1, MAX_PAGE + 1])
     def test_a_page_of_impossible_length_is_refused(self, store: Store, limit: int) -> None:
         for listing in (store.events, store.runs, store.pending):
-            with pytest.raises(UserError, match="a page holds"):
+            with pytest.raises(UserError, match="a page has"):
                 listing(limit=limit)
 
     def test_bounds_beyond_any_seq_are_no_error(self, store: Store) -> None:

@@ -165,7 +165,7 @@ def newer_version(path: Path) -> None:
         (foreign_log_database, NotARecord, "another program"),
         (torn_off, RecordDamaged, "malformed"),
         (half_a_page, (NotARecord, RecordDamaged), "not|damaged"),
-        (newer_version, RecordTooNew, f"version {LATEST + 1}, this program knows versions up to {LATEST}"),
+        (newer_version, RecordTooNew, f"version {LATEST + 1}, this program supports versions up to {LATEST}"),
     ],
 )
 def test_what_is_not_our_record_is_refused_and_left_alone(

@@ -74,8 +74,8 @@ def test_on_loopback_every_start_has_a_new_token(host: str) -> None:
 @pytest.mark.parametrize(
     ("content", "mode", "problem"),
     [
-        ("0123456789abcdef0123456789abcdef\n", 0o644, "others on this machine can read it"),
-        ("0123456789abcdef0123456789abcdef\n", 0o640, "others on this machine can read it"),
+        ("0123456789abcdef0123456789abcdef\n", 0o644, "other users can read it"),
+        ("0123456789abcdef0123456789abcdef\n", 0o640, "other users can read it"),
         ("short", 0o600, "shorter than 16 characters"),
         ("", 0o600, "shorter than 16 characters"),
         ("spaces and / slashes in a token", 0o600, "letters, digits"),

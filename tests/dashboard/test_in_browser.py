@@ -77,7 +77,7 @@ def test_a_question_appears_by_itself_and_is_answered_by_keyboard(page: Any, ser
     page.get_by_text(f"{item.id} answered: may the den join?").wait_for()
     kept = server.store.pending_item(item.id)
     assert kept.state is PendingState.ANSWERED
-    page.get_by_text("Nothing waits for you").wait_for()
+    page.get_by_text("Nothing is pending").wait_for()
 
 
 def test_the_tab_tells_how_many_wait(page: Any, server: Served) -> None:

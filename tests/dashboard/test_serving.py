@@ -65,8 +65,8 @@ def test_a_chosen_token_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mode", "why"),
     [
-        ("a" * 32, 0o640, "others on this machine can read it"),
-        ("a" * 32, 0o604, "others on this machine can read it"),
+        ("a" * 32, 0o640, "other users can read it"),
+        ("a" * 32, 0o604, "other users can read it"),
         ("a" * (SHORTEST_TOKEN - 1), 0o600, "shorter than"),
         ("a b" * 16, 0o600, "only letters"),
         ("ü" * 32, 0o600, "only letters"),

@@ -146,7 +146,7 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
     page: Any, place: BrowserAndRigs
 ) -> None:
     go(page, place, "/bus")
-    page.get_by_text("Nothing has passed yet").wait_for()
+    page.get_by_text("No messages yet. Messages are shown").wait_for()
     below = page.locator("#outcomes-title")
     before = below.bounding_box()
 

@@ -157,7 +157,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
 @pytest.mark.parametrize(
     ("line", "code", "complaint"),
     [
-        ('mkdir gone && cd gone && rmdir "$PWD" && bridgehead domains', 1, "directory does not exist any more"),
+        ('mkdir gone && cd gone && rmdir "$PWD" && bridgehead domains', 1, "directory no longer exists"),
         ("bridgehead domains > /dev/full", 2, "writing failed: No space left on device"),
         ("bridgehead --version > /dev/full", 2, "writing failed: No space left on device"),
         ("bridgehead nothing 2> /dev/full", 1, ""),
@@ -165,7 +165,7 @@ def test_piped_output_has_no_colour(user: Machine, arguments: list[str]) -> None
         ("bridgehead nothing 2>&-", 1, ""),
         ("bridgehead answer q-1 - <&-", 1, "no pending item 'q-1'"),
         ("bridgehead config trust $(printf 'a%.0s' {1..300})", 2, "File name too long"),
-        ("BRIDGEHEAD_STORE_URL='~nobody-here/x.db' bridgehead events", 1, "home directory is not known"),
+        ("BRIDGEHEAD_STORE_URL='~nobody-here/x.db' bridgehead events", 1, "home directory is unknown"),
     ],
 )
 def test_a_lost_directory_or_stream_ends_in_a_sentence(user: Machine, line: str, code: int, complaint: str) -> None:

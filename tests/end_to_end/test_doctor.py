@@ -73,7 +73,7 @@ def test_files_open_to_others_are_closed_by_fix(user: Machine) -> None:
 
     done = user.run("doctor", "--fix")
 
-    assert f"fixed: {data} can be read by others" in done.err
+    assert f"fixed: {data} is readable by other users" in done.err
     assert data.stat().st_mode & 0o777 == 0o700
     assert "permissions.open" not in kinds(user)
 

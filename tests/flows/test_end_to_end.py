@@ -98,7 +98,7 @@ def test_driving_is_bounded_and_what_is_paused_can_be_resumed(shell: Shell) -> N
     program = (sys.executable, "release.py", "--tag", "v4")
     done = shell.flow("drive", "--max-iterations", "2", "--handler", "cmd:echo x", "--", *program)
     assert (done.code, done.out) == (1, "")
-    assert "still waits after 2 runs" in done.err
+    assert "is still waiting after 2 runs" in done.err
     shell.flow("respond", "--response", "title")
     assert shell.flow("resume").code == 0
 
@@ -199,10 +199,10 @@ def test_a_failed_flow_leaves_stdout_empty_and_says_where_its_files_are(shell: S
         (("run", "release.py"), "needs --tag"),
         (("run", "release.py", "--tag", "x", "--wait", "soon"), "--wait"),
         (("run",), "NAME"),
-        (("resume",), "nothing is paused"),
-        (("respond", "--response", "x"), "no request waits"),
+        (("resume",), "no run is paused"),
+        (("respond", "--response", "x"), "no request is open"),
         (("respond", "--response", "x", "--response-file", "y"), "not both"),
-        (("cancel", "x"), "nothing is paused"),
+        (("cancel", "x"), "no run is paused"),
         (("drive",), "CMD"),
         (("drive", "--handler", "nonsense", "--", "true"), "no handler"),
         (("drive", "--max-iterations", "0", "--", "true"), "--max-iterations"),

@@ -295,7 +295,7 @@ def test_code_that_takes_another_way_is_refused_before_it_acts() -> None:
     refused = passes._once()
     passes.flow = newer
 
-    assert refused.status is RunStatus.FAILED and "took another way" in str(refused.error)
+    assert refused.status is RunStatus.FAILED and "took a different path" in str(refused.error)
     assert EFFECTS == ["one"]
     assert "version 1" in str(passes._once().error)
 

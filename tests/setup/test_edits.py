@@ -146,5 +146,5 @@ def test_the_block_stands_between_its_markers_and_goes_without_a_trace(before: s
 
 @pytest.mark.parametrize("text", [BEGIN, END, f"{END}\n{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
 def test_markers_that_are_no_pair_are_not_guessed_about(text: str) -> None:
-    with pytest.raises(UserError, match="are not there once each"):
+    with pytest.raises(UserError, match="must appear once each"):
         with_block(text, "ours")

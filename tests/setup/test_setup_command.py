@@ -148,7 +148,7 @@ def test_what_the_user_edits_afterwards_survives_the_way_back(user: Machine) -> 
         ("claude", ".claude.json", '{"mcpServers": ', "line 1"),
         ("claude", ".claude/skills/bridgehead/SKILL.md", "mine", "not written by bridgehead"),
         ("codex", ".codex/config.toml", "model = \n", "line 1"),
-        ("gemini", ".gemini/GEMINI.md", "<!-- bridgehead: begin -->\n", "not there once each"),
+        ("gemini", ".gemini/GEMINI.md", "<!-- bridgehead: begin -->\n", "must appear once each"),
         ("opencode", ".config/opencode/opencode.jsonc", "\udcff", "not UTF-8"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_damaged_file_stops_everything_before_anything_is_written(
     with pytest.raises(LeftAlone) as refused:
         plan_setup(edits, Notes(user.home / "notes"))
 
-    assert refused.value.message.startswith(f"{path} was left as it is")
+    assert refused.value.message.startswith(f"{path} was not changed")
     assert says in refused.value.message
 
 

@@ -41,7 +41,9 @@ class UnfitAnswer(UserError):
     """An answer that does not fit its question."""
 
     def __init__(self, item_id: str, reason: str) -> None:
-        super().__init__(f"{item_id} was not answered: {reason}", hint=f"bridgehead pending shows what {item_id} asks")
+        super().__init__(
+            f"{item_id} was not answered: {reason}", hint=f"`bridgehead pending {item_id}` shows the question"
+        )
 
 
 class PendingList:

@@ -88,7 +88,7 @@ class Notices(Protocol):
         ...
 
     def open_items(self) -> list[Notice]:
-        """What waits for someone now, for a page that has just been opened. Called in a worker thread."""
+        """Pending items now, for a page that has just been opened. Called in a worker thread."""
         ...
 
 

@@ -392,7 +392,7 @@ class BusServer:
         for participant in recipients:
             context = {"source": self.settings.bridge.bridge_id, "destination": participant.source}
             if not self.relay.publish(Message(NOTICE, notice.to_data(), context)):
-                _log.warning("a notice did not reach %s: the hub is away", participant.id)
+                _log.warning("a notice did not reach %s: the hub is not connected", participant.id)
         return len(recipients)
 
     # -- stop -----------------------------------------------------------------------------------------------------

@@ -74,7 +74,9 @@ class Address(msgspec.Struct, frozen=True):
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or _PORT.fullmatch(port) is None or int(port) > 65535:
-            raise ConfigError(f"{text!r} is no address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182")
+            raise ConfigError(
+                f"{text!r} is not an address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182"
+            )
         return cls(host, int(port))
 
     @property
@@ -109,21 +111,21 @@ class BusSettings(msgspec.Struct, frozen=True):
         serving = self.serving
         if not Address.parse(serving.hub_listen).is_loopback:
             raise ConfigError(
-                f"the hub cannot listen on {serving.hub_listen}: whoever reaches it sees and says everything",
-                hint="let other machines join through the gateway (listen), which authenticates them",
+                f"the hub cannot listen on {serving.hub_listen}: anyone who can connect can read and send everything",
+                hint="let other machines connect through the gateway (listen), which authenticates them",
             )
         Address.parse(serving.listen)
         if serving.public_url is not None:
             check_bridge_url(serving.public_url)
         for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
-                raise BadBusSetting(f"{name} must be a number that is not negative")
+                raise BadBusSetting(f"{name} must not be negative")
         if serving.matrix is not None and (serving.matrix_token is None or not serving.matrix_allow):
-            raise BadBusSetting("matrix needs matrix_token, and matrix_allow: who may talk to it")
+            raise BadBusSetting("matrix needs matrix_token and matrix_allow (who may use it)")
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:
             raise BadBusSetting("deployment must be 1 to 64 letters, digits, underscores and hyphens")
         if (serving.tls_cert is None) != (serving.tls_key is None):
-            raise BadBusSetting("tls_cert and tls_key belong together")
+            raise BadBusSetting("tls_cert and tls_key must be set together")
         if serving.client_ca is not None and not self.uses_tls:
             raise BadBusSetting("client_ca needs TLS: set tls_cert and tls_key, or listen beyond loopback")
 
@@ -151,7 +153,7 @@ def url_problem(url: str) -> str | None:
     except ValueError:
         host, is_usable = None, False
     if not host or not is_usable or parts.scheme not in ("ws", "wss"):
-        return "is no WebSocket URL"
+        return "is not a WebSocket URL"
     if parts.scheme == "ws" and not is_loopback(host):
         return "is not encrypted and leaves this machine"
     return None

@@ -104,18 +104,20 @@ def _nowhere(mode: Literal["r", "w"]) -> TextIO:
 def _ending(error: Exception) -> BridgeheadError:
     """The sentence for an error nobody foresaw; the process itself may have lost what it stands on."""
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
-        return BridgeheadError(f"writing failed: {error.strerror}", hint="make room, or send the output elsewhere")
+        return BridgeheadError(f"writing failed: {error.strerror}", hint="free some space, or redirect the output")
     if isinstance(error, FileNotFoundError) and not _has_directory():
-        return UserError("the current directory does not exist any more", hint="change to one that does")
+        return UserError("the current directory no longer exists", hint="change to an existing directory")
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return BridgeheadError(f"{error.filename}: {error.strerror}", hint="--debug shows where it was used")
+        return BridgeheadError(
+            f"{error.filename}: {error.strerror}", hint="repeat with --debug to see where it was used"
+        )
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package not in ("", "bridgehead"):
         extra = next((name for name, packages in EXTRAS.items() if package in packages), "all")
         needs = f"this command needs the package {package}, which is not installed"
         return UserError(needs, hint=f"pip install 'bridgehead[{extra}]'")
     if isinstance(error, RuntimeError) and "home directory" in str(error):  # what pathlib says to a strange `~`
-        return UserError("a home directory is not known", hint="set HOME, or write paths without ~")
+        return UserError("the home directory is unknown", hint="set HOME, or write paths without ~")
     return BridgeheadError(f"internal error: {type(error).__name__}: {error}", hint="repeat with --debug and report it")
 
 

@@ -142,7 +142,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded("bus.hardened_extra", (), "topics let through in hardened mode"),
     _free("bus.poll_filter", True, "keep polls of the bus away from participants"),
     _free("bus.topology_hiding", "off", "hide who else is on the bus"),
-    _free("bus.group_topics", ("ovos.stop",), "topics that reach everybody at a site"),
+    _free("bus.group_topics", ("ovos.stop",), "topics delivered to all participants of a site"),
     _free("bus.ignored_sites", ("unknown",), "site ids that say nothing"),
     _free("bus.policy_denied_event", False, "also tell the hub what was refused"),
     _free("bus.health_on_bus", False, "put changes of health on the bus"),
@@ -159,6 +159,6 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded(
         "bus.reserved_names",
         ("skills", "audio", "core", "hive", "gui", "enclosure", "debug_cli"),
-        "names no participant may claim",
+        "reserved participant names",
     ),
 )

@@ -31,10 +31,10 @@ class TrustedFiles:
             document = json.loads(read_bounded(self._path, MAX_SETTINGS_BYTES))
         except ValueError as error:
             raise ConfigError(
-                f"{self._path} is not valid JSON", hint="delete it; trusted files must then be trusted again"
+                f"{self._path} is not valid JSON", hint="delete it, then trust your files again"
             ) from error
         if not isinstance(document, dict):
-            raise ConfigError(f"{self._path} does not hold an object", hint="delete it and trust your files again")
+            raise ConfigError(f"{self._path} does not contain an object", hint="delete it and trust your files again")
         return {str(path): str(digest) for path, digest in document.items()}
 
     def holds(self, path: Path, content: bytes) -> bool:
@@ -45,8 +45,8 @@ class TrustedFiles:
         """Trust the file as it is now; return its digest."""
         if not path.is_file():
             raise NotFound(
-                f"{path} does not exist, so there is nothing to trust",
-                hint="bridgehead config show names the files that are read",
+                f"{path} does not exist and cannot be trusted",
+                hint="`bridgehead config show` lists the files that are read",
             )
         digest = _digest(read_bounded(path, MAX_SETTINGS_BYTES))
         self._write({**self.all(), str(path): digest})
@@ -56,7 +56,7 @@ class TrustedFiles:
         """Stop trusting the file."""
         trusted = self.all()
         if trusted.pop(str(path), None) is None:
-            raise NotFound(f"{path} is not trusted", hint="bridgehead config trust --list shows what is")
+            raise NotFound(f"{path} is not trusted", hint="`bridgehead config trust --list` lists the trusted files")
         self._write(trusted)
 
     def _write(self, trusted: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ def parse_toml(content: bytes, name: str) -> dict[str, Any]:
     try:
         return read_toml(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
-        raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct the line it names") from error
+        raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct that line") from error
 
 
 def _read(path: Path, trust: TrustedFiles | None) -> SettingsFile | None:

@@ -134,7 +134,7 @@ def _described_agents(file: SettingsFile | None, origin: Origin, warnings: list[
     for name, entry in section.items():
         declared = Setting("runtimes", name, Kind.TEXT, None, "", trusted_only=True)
         if not isinstance(entry, Mapping) or set(entry) != {"acp"}:
-            warnings.append(f'{file.path}: [runtimes.{name}] must hold acp = "COMMAND" and nothing else; ignored')
+            warnings.append(f'{file.path}: [runtimes.{name}] must contain only acp = "COMMAND"; ignored')
         else:
             one = SettingsFile(file.path, {"runtimes": {name: entry["acp"]}}, file.trusted)
             command = _from_file(declared, one, origin, warnings)

@@ -58,7 +58,7 @@ KINDS: Final[dict[str, str]] = {
     "rig.relayed": "a signed relay turn was committed by this rig",
     "rig.pulled": "envelopes were pulled",
     "rig.refused": "a pull was refused",
-    "rig.waiting": "what was pulled holds questions or answers for this rig",
+    "rig.waiting": "the pull brought questions or answers for this rig",
     "rig.overdue": "an answer is overdue that this rig owes or answers for (noticed by a watch)",
     "rig.pushed": "turns that were committed here were pushed later",
     "rig.frozen": "a thread was frozen for a relay",

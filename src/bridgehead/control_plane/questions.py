@@ -27,7 +27,7 @@ class UnknownItem(NotFound):
     """No pending item goes by this name."""
 
     def __init__(self, reference: str) -> None:
-        super().__init__(f"no pending item {reference!r}", hint="bridgehead pending lists what waits")
+        super().__init__(f"no pending item {reference!r}", hint="`bridgehead pending` lists the open items")
 
 
 class AmbiguousReference(UserError):
@@ -36,7 +36,7 @@ class AmbiguousReference(UserError):
     def __init__(self, reference: str, candidates: Sequence[str]) -> None:
         shown = ", ".join(candidates[:_SHOWN_CANDIDATES])
         more = ", …" if len(candidates) > _SHOWN_CANDIDATES else ""
-        super().__init__(f"{reference!r} could mean {shown}{more}", hint="give more of the id")
+        super().__init__(f"{reference!r} could mean {shown}{more}", hint="give more of the ID")
         self.candidates = tuple(candidates)
 
 
@@ -84,9 +84,9 @@ def answer(item: PendingItem, given: Answer, at: str) -> Change:
         first = item.answer or Answer()
         raise AlreadyAnswered(item.id, by=first.by or None, at=first.at or None)
     if item.state is PendingState.WITHDRAWN:
-        raise UserError(f"{item.id} was withdrawn; nobody waits for an answer any more")
+        raise UserError(f"{item.id} was withdrawn and no longer takes an answer")
     if item.question.expires_at is not None and is_expired(item, at):
-        raise UserError(f"{item.id} expired at {item.question.expires_at} and takes no answer any more")
+        raise UserError(f"{item.id} expired at {item.question.expires_at} and no longer takes an answer")
     if why := refusal(item.question, given):
         raise UserError(f"{item.id} was not answered: {why}", hint="the question stays open")
     signed = msgspec.structs.replace(given, at=given.at or at)

@@ -118,7 +118,7 @@ class Dashboard:
         async def acted(request: Request) -> Response:
             form = read_form(request.headers.get("content-type", ""), await request.body())
             if not request.state.session.is_own_form(form.get("csrf", "")):
-                raise BadForm("it does not come from a page of this session")
+                raise BadForm("it was not sent from a page of this session")
             return await run_in_threadpool(action, self.context, request, form)
 
         return acted
@@ -150,7 +150,5 @@ class Dashboard:
         return self.context.problem(request, NotFound(sentence), error.status_code)
 
     def _broken(self, request: Request, error: Exception) -> Response:
-        problem = BridgeheadError(
-            f"internal error: {type(error).__name__}", hint="what went wrong is in the server's output"
-        )
+        problem = BridgeheadError(f"internal error: {type(error).__name__}", hint="see the server's output")
         return self.context.problem(request, problem, 500)

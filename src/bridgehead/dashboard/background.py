@@ -103,7 +103,7 @@ class CommandRunner:
         with self._lock:
             self._running = {one for one in self._running if one.is_alive()}
             if len(self._running) >= MOST_RUNNING:
-                raise UserError(f"{MOST_RUNNING} commands run already", hint="wait until one of them has ended")
+                raise UserError(f"{MOST_RUNNING} commands are already running", hint="wait for one of them to end")
             self._running.add(thread)
             self.started = [*([] if looks else [command]), *self.started][:MOST_KEPT]
             thread.start()

@@ -73,7 +73,7 @@ class PageContext:
         return pending_list(self.assembly, self.store, logger.warning)
 
     def waiting(self) -> list[PendingItem]:
-        """What waits for someone, the latest first.
+        """Pending items, the latest first.
 
         Looked up again after anything was recorded. Some of it is worked out from repositories without an event, so
         it is never older than a few seconds either.
@@ -195,7 +195,7 @@ class BadForm(UserError):
     """What was sent is no form of ours; nothing was changed."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the form was not accepted: {why}", hint="load the page again and repeat what you did")
+        super().__init__(f"the form was not accepted: {why}", hint="reload the page and try again")
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, str]:
@@ -207,7 +207,7 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
     except (UnicodeDecodeError, ValueError) as error:
         raise BadForm("it is not UTF-8 text, or has too many fields") from error
     if len({name for name, _ in fields}) < len(fields):
-        raise BadForm("a field is there twice")
+        raise BadForm("a field appears twice")
     # Browsers send line ends of text areas as CR LF.
     return {name: value.replace("\r\n", "\n") for name, value in fields}
 

@@ -144,7 +144,7 @@ class NeedsToken(UserError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"--host {host} is reachable from other machines, so the dashboard needs a token of your choosing",
+            f"--host {host} is reachable from other machines, so the dashboard needs a token file",
             hint="umask 077; openssl rand -hex 32 > web-token; bridgehead web --host … --token-file web-token",
         )
 
@@ -152,7 +152,7 @@ class NeedsToken(UserError):
 class WeakToken(ConfigError):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"{path} holds no usable token: {why}", hint=f"openssl rand -hex 32 > {path}; chmod 600 {path}"
+            f"{path} contains no usable token: {why}", hint=f"openssl rand -hex 32 > {path}; chmod 600 {path}"
         )
 
 
@@ -169,12 +169,12 @@ def _token_of(path: Path) -> str:
     with opened_regular(path) as handle:
         mode = os.fstat(handle).st_mode
     if mode & 0o077:
-        raise WeakToken(path, "others on this machine can read it")
+        raise WeakToken(path, "other users can read it")
     token = read_bounded(path, MOST_TOKEN_BYTES).decode("utf-8", "replace").strip()
     if len(token) < SHORTEST_TOKEN:
         raise WeakToken(path, f"it is shorter than {SHORTEST_TOKEN} characters")
     if not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
-        raise WeakToken(path, "only letters, digits, - and _ go into a link")
+        raise WeakToken(path, "it may contain only letters, digits, - and _")
     return token
 
 
@@ -182,7 +182,7 @@ class AddressTaken(UserError):
     def __init__(self, host: str, port: int, why: str) -> None:
         super().__init__(
             f"the dashboard cannot listen on {host}:{port}: {why}",
-            hint="bridgehead web --port 0 takes any free port; --open shows a dashboard that runs already",
+            hint="`bridgehead web --port 0` uses any free port; --open opens a running dashboard",
         )
 
 
@@ -308,5 +308,5 @@ async def _serve(server: Server, listening: socket.socket) -> signal.Signals | N
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     await server.serve(sockets=[listening])
     if not server.started and not arrived:
-        raise BridgeheadError("the dashboard could not be started", hint="what stopped it stands above")
+        raise BridgeheadError("the dashboard could not be started", hint="see the message above")
     return arrived[0] if arrived else None

@@ -116,7 +116,7 @@ def _send_result(sandbox: Sandbox, project: Path, other: Path, review: str) -> N
     sandbox.heading("The result goes back, with the review that stands behind it, and is checked on arrival")
     sandbox.run(
         *("rig", "send", "RESULT", "--thread", THREAD, "--to", "workstation", "--ref", "auto"),
-        *("--council", review, "--tldr", "mend what the council found first"),
+        *("--council", review, "--tldr", "fix what the council found first"),
         at=project,
     )
     sandbox.run("rig", "sync", "--auto", at=other)

@@ -1,4 +1,7 @@
-"""Every check of `doctor`: files and their modes, settings, optional parts, the record, programs."""
+"""Every check of `doctor`: files and their modes, settings, optional parts, the record, programs.
+
+The parts are imported by the check that needs them: most machines have neither a bus nor a paused flow.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,29 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.bus.views import BusView, bus_view
-from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
 from bridgehead.assembly.council.refusals import last_refusals
-from bridgehead.assembly.council.seats import held_programs
 from bridgehead.assembly.pending import grouped, pending_list
 from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
 from bridgehead.config.places import Places
-from bridgehead.config.resolve import Settings
+from bridgehead.config.resolve import Origin, Settings
 from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.failures import RecordDamaged
-from bridgehead.council.reporting.render.sentences import reason_in_words
-from bridgehead.council.request.settings import UNTRUSTED
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import PROGRAMS, check_program
 from bridgehead.errors import BridgeheadError, FileError, StoreError
-from bridgehead.flows.operations.inspect import ListRequest, StatusResult, list_runs
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.host.files import read_bounded
+
+if TYPE_CHECKING:
+    from bridgehead.assembly.bus.views import BusView
+    from bridgehead.flows.operations.inspect import StatusResult
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 MOST_COUNTED = 1000
@@ -63,7 +65,7 @@ def check_trust(places: Places) -> list[Diagnosis]:
                     Group.MACHINE,
                     "trust.gone",
                     State.LOOK,
-                    f"{name} is trusted but no longer there",
+                    f"{name} is trusted but no longer exists",
                     fix=f"bridgehead config trust --remove {quote(name)}",
                     mend=partial(trust.remove, path),
                 )
@@ -94,7 +96,7 @@ def check_mode(path: Path) -> Diagnosis | None:
         Group.MACHINE,
         "permissions.open",
         State.LOOK,
-        f"{path} can be read by others (mode {stat.S_IMODE(mode):04o})",
+        f"{path} is readable by other users (mode {stat.S_IMODE(mode):04o})",
         fix=f"chmod {wanted:04o} {quote(str(path))}",
         mend=lambda: path.chmod(wanted),
     )
@@ -113,13 +115,18 @@ def _settings_warning(places: Places, warning: str) -> Diagnosis:
 
 def check_seats_file(assembly: Assembly) -> list[Diagnosis]:
     """What of .bridge-settings.json is wrong, and what nobody has trusted."""
+    if not (assembly.places.project / ".bridge-settings.json").exists() and not assembly.settings.agents:
+        return []
+    from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
+    from bridgehead.council.request.settings import UNTRUSTED
+
     warnings = read_seats_file(assembly).settings(SystemClock().now()).warnings
     untrusted = [warning.partition(":")[2] for warning in warnings if warning.startswith(UNTRUSTED)]
     wrong = [one.replace(":", " ").replace("_", " ") for one in warnings if not one.startswith((UNTRUSTED, *_UNDATED))]
     found = []
     if wrong:
         fix = "correct it; docs/guides/council.md lists its keys"
-        found.append(_look("seats.broken", f"{SEATS_FILE} is not used as it stands: {', '.join(wrong)}", fix))
+        found.append(_look("seats.broken", f"{SEATS_FILE} is not usable: {', '.join(wrong)}", fix))
     if untrusted:
         fix = f"read it, then: bridgehead config trust {SEATS_FILE}"
         found.append(_look("seats.untrusted", f"{SEATS_FILE} is not trusted, so ignored: {', '.join(untrusted)}", fix))
@@ -132,18 +139,25 @@ def _look(kind: str, message: str, fix: str) -> Diagnosis:
 
 def check_refusals(assembly: Assembly) -> list[Diagnosis]:
     """Runtimes whose last call was refused; one that succeeds ends it (council §19)."""
+    refused = last_refusals(assembly)
+    if not refused:
+        return []
+    from bridgehead.council.reporting.render.sentences import reason_in_words
+
     return [
         _look(
             f"{bridge}.refused",
             f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})",
             "bridgehead runtimes",
         )
-        for bridge, last in sorted(last_refusals(assembly).items())
+        for bridge, last in sorted(refused.items())
     ]
 
 
 def check_confinement(assembly: Assembly) -> list[Diagnosis]:
     """What keeps the tools of AI programs to the private copy; without it they are asked without tools."""
+    from bridgehead.assembly.council.seats import held_programs
+
     held = held_programs(assembly)
     loose = [name for name, by in held.items() if not by]
     found = []
@@ -159,10 +173,23 @@ def check_confinement(assembly: Assembly) -> list[Diagnosis]:
 
 def check_flows(assembly: Assembly) -> list[Diagnosis]:
     """Whether a flow of this project waits for somebody; a journal that came with the repository is refused."""
-    listed = list_runs(ListRequest(assembly.places.project))
-    if listed.unfinished is not None:
-        return [_unfinished(listed.unfinished)]
-    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, "no flow waits in this project")]
+    if FlowRoot.open(assembly.places.project).journal.exists():
+        from bridgehead.flows.operations.inspect import ListRequest, list_runs
+
+        unfinished = list_runs(ListRequest(assembly.places.project)).unfinished
+        if unfinished is not None:
+            return [_unfinished(unfinished)]
+    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, "no flow is waiting in this project")]
+
+
+def check_bus(assembly: Assembly) -> list[Diagnosis]:
+    """The bus of this machine, where one was set up."""
+    given = (name for name, one in assembly.settings.values.items() if one.origin is not Origin.DEFAULT)
+    if not (assembly.places.data / "bus").exists() and not any(name.startswith("bus.") for name in given):
+        return [Diagnosis(Group.BUS, "bus.off", State.FINE, "no bus is running on this machine; 0 enrolled")]
+    from bridgehead.assembly.bus.views import bus_view
+
+    return [judge_bus(bus_view(assembly))]
 
 
 def judge_bus(view: BusView) -> Diagnosis:
@@ -177,9 +204,9 @@ def judge_bus(view: BusView) -> Diagnosis:
     ending = next((link for link in status.links if link.link == "certificate"), None)
     if ending is not None:
         message = f"the certificate of the bus {ending.state}, {ending.reason}"
-        fix = "renew the files of tls_cert and tls_key; a running bus takes them over by itself"
+        fix = "renew the files of tls_cert and tls_key; a running bus reloads them"
         return Diagnosis(Group.BUS, "bus.certificate", State.LOOK, message, fix=fix)
-    return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus serves at {status.gateway}")
+    return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus is running at {status.gateway}")
 
 
 def _unfinished(flow: StatusResult) -> Diagnosis:
@@ -244,8 +271,9 @@ def check_everything(assembly: Assembly) -> Checkup:
     if any(found.kind == "settings.broken" for found in diagnoses):
         return Checkup.of(diagnoses)  # they say where the record and the bus are
     diagnoses += _run_check(Group.RUNTIMES, "seats", check_seats_file, assembly)
-    diagnoses += _run_check(Group.RUNTIMES, "confinement", check_confinement, assembly)
-    diagnoses += _run_check(Group.BUS, "bus", lambda assembly: [judge_bus(bus_view(assembly))], assembly)
+    if any(found.group is Group.RUNTIMES and not found.kind.endswith(".missing") for found in diagnoses):
+        diagnoses += _run_check(Group.RUNTIMES, "confinement", check_confinement, assembly)
+    diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
     record = check_record(assembly, Checkup.of(diagnoses))
     if all(found.state is not State.BROKEN for found in record):
         diagnoses += check_refusals(assembly)
@@ -267,5 +295,5 @@ def _run_check(group: Group, kind: str, check: Check, assembly: Assembly) -> lis
     try:
         return check(assembly)
     except BridgeheadError as error:
-        fix = error.hint or "mend what it names"
+        fix = error.hint or "fix the cause"
         return [Diagnosis(group, f"{kind}.broken", State.BROKEN, error.message, fix=fix)]

@@ -58,7 +58,7 @@ class Flow:
         `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
         """
         if not _NAME.fullmatch(name):
-            raise FlowMistake(f"{name!r} cannot name a flow: use lower-case letters, digits, '.', '_', '-'")
+            raise FlowMistake(f"{name!r} is not a valid flow name: use lower-case letters, digits, '.', '_', '-'")
         self.name = name
         self.version = version
         self.function = function
@@ -186,7 +186,7 @@ def _read(option: Option, value: str | None) -> Any:
     if option.kind is bool:
         words = {None: True, "true": True, "yes": True, "false": False, "no": False}
         if value not in words:
-            raise FlowMistake(f"{option.flag} is yes or no, not {value!r}")
+            raise FlowMistake(f"{option.flag} must be yes or no, not {value!r}")
         return words[value]
     if value is None:
         raise FlowMistake(f"{option.flag} needs a value")
@@ -194,7 +194,7 @@ def _read(option: Option, value: str | None) -> Any:
         if option.kind in (int, float):
             return option.kind(value)
     except ValueError:
-        raise FlowMistake(f"{option.flag} is a number, not {value!r}") from None
+        raise FlowMistake(f"{option.flag} must be a number, not {value!r}") from None
     if option.kind is Path:
         return str(Path(value).absolute())
     return [value] if typing.get_origin(option.kind) is list else value

@@ -49,7 +49,7 @@ def _from_entry_point(name: str) -> Flow:
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         return _checked(entry.load(), name)
     built_in = ", ".join(BUILT_IN)
-    raise NotFound(f"there is no flow {name!r}", hint=f"built in: {built_in}; your own is named file.py:function")
+    raise NotFound(f"there is no flow {name!r}", hint=f"built in: {built_in}; name your own as file.py:function")
 
 
 def _flow_in_file(file: Path, name: str) -> Flow:
@@ -96,5 +96,5 @@ def _module_of(file: Path) -> ModuleType:
 
 def _checked(found: object, name: str) -> Flow:
     if not isinstance(found, Flow):
-        raise FlowMistake(f"{name} is no flow; decorate the function with @flow(NAME, version=…)")
+        raise FlowMistake(f"{name} is not a flow; decorate the function with @flow(NAME, version=…)")
     return found

@@ -21,16 +21,14 @@ class LockHeld(FlowRefused):
 
     def __init__(self, root: Path, holder: str | None) -> None:
         held = f" ({holder})" if holder else ""
-        super().__init__(
-            f"another process is running a flow in {root}{held}", hint="wait for it to end, then repeat the command"
-        )
+        super().__init__(f"another process is running a flow in {root}{held}", hint="wait for it to end, then retry")
 
 
 class NoCheckpoint(FlowRefused):
     action = "no_checkpoint"
 
     def __init__(self, root: Path) -> None:
-        super().__init__(f"nothing is paused in {root}", hint="start a flow with: bridgehead flow run NAME")
+        super().__init__(f"no run is paused in {root}", hint="start a flow with: bridgehead flow run NAME")
 
 
 class HasFailed(NoCheckpoint):
@@ -43,7 +41,7 @@ class HasFailed(NoCheckpoint):
 
 
 def way_on_after_failure(flow_id: str) -> str:
-    return f"go on with everything that is recorded: bridgehead flow retry {flow_id}"
+    return f"retry it with everything recorded: bridgehead flow retry {flow_id}"
 
 
 class StateCorrupt(FlowRefused):
@@ -61,7 +59,7 @@ class UnsupportedVersion(FlowRefused):
 
     def __init__(self, path: Path, version: str) -> None:
         super().__init__(
-            f"{path} was written for contract version {version}, this program speaks 1.x",
+            f"{path} was written for contract version {version}, this program supports 1.x",
             hint="resume it with the program that wrote it, or start over with --fresh",
         )
 
@@ -82,7 +80,7 @@ class UnsafePath(FlowRefused):
     def __init__(self, key: str, path: str, reason: str) -> None:
         super().__init__(
             f"{key} {path!r} of the paused run is refused: {reason}",
-            hint="give the directory on the command line with --output if it is really meant, or start with --fresh",
+            hint="if it is intended, give the directory with --output; otherwise start over with --fresh",
         )
 
 
@@ -92,7 +90,7 @@ class IncompatibleFlow(FlowRefused):
     def __init__(self, name: str, paused_version: str, version: str) -> None:
         super().__init__(
             f"flow {name} was paused by version {paused_version} and is now version {version}",
-            hint="run the old version, or repeat with --force-version if its steps are still the same",
+            hint="run the old version, or use --force-version if its steps are unchanged",
         )
 
 
@@ -100,7 +98,7 @@ class OtherRun(FlowRefused):
     action = "refuse_other_run"
 
     def __init__(self, root: Path, paused: str, wanted: str, ways_out: str) -> None:
-        super().__init__(f"{root} holds a paused run of {paused}; it is not {wanted}", hint=ways_out)
+        super().__init__(f"{root} has a paused run of {paused}; it is not {wanted}", hint=ways_out)
 
 
 class ForeignAnswer(FlowRefused):
@@ -108,7 +106,7 @@ class ForeignAnswer(FlowRefused):
 
     def __init__(self, path: Path, uid: int, allowed: Iterable[int]) -> None:
         super().__init__(
-            f"{path} belongs to uid {uid}, answers are taken from uid {', '.join(map(str, sorted(allowed)))}",
+            f"{path} belongs to uid {uid}, answers are accepted from uid {', '.join(map(str, sorted(allowed)))}",
             hint="if that account is your handler's, repeat with --accept-foreign-owner",
         )
 
@@ -118,8 +116,8 @@ class JournalTracked(FlowRefused):
 
     def __init__(self, tracked: str) -> None:
         super().__init__(
-            f"git tracks {tracked}: a repository must not bring recorded results of its own",
-            hint="git rm -r --cached .bridgehead/flows takes them out of git and keeps the files of your own runs",
+            f"git tracks {tracked}: a repository must not contain recorded results",
+            hint="git rm -r --cached .bridgehead/flows removes them from git and keeps the files of your runs",
         )
 
 
@@ -135,8 +133,8 @@ class NonDeterministic(FlowRefused):
 
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(
-            f"the flow took another way than before it paused: {detail} at {path}",
-            hint="nothing recorded is lost: restore the old code and resume; ctx.patched(NAME) is for wanted changes",
+            f"the flow took a different path than before it paused: {detail} at {path}",
+            hint="restore the old code and resume, or mark intended changes with ctx.patched(NAME); nothing is lost",
         )
 
 
@@ -174,7 +172,7 @@ class JournalUnusable(StoreError):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
             f"the flow journal {path} cannot be used: {reason}",
-            hint="it holds every recorded step and answer: mend its disk, owner or permissions, or restore it",
+            hint="it contains all steps and answers: fix its owner or permissions, or restore it from a backup",
         )
 
 

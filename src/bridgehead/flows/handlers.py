@@ -41,8 +41,8 @@ class HandlerUnusable(UserError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{reason}; nobody was asked, and the run stays paused",
-            hint="mend the handler and repeat the command, or answer with: bridgehead flow respond",
+            f"{reason}; no request was sent, and the run stays paused",
+            hint="fix the handler and retry, or answer with `bridgehead flow respond`",
         )
 
 
@@ -85,7 +85,7 @@ def _words(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UserError(f"the command of the handler cannot be split into words: {error}") from error
+        raise UserError(f"the command of the handler cannot be parsed: {error}") from error
     if not words:
         raise UserError("the handler cmd: needs a command, for example cmd:'claude -p'")
     return words
@@ -153,7 +153,7 @@ class PendingHandler(Handler):
             left = until - files.clock.monotonic()
             if left <= 0:
                 seconds = request.timeout_seconds
-                return _timed_out(f"nobody answered within {seconds} s", float(seconds))
+                return _timed_out(f"no answer within {seconds} s", float(seconds))
             files.clock.sleep(min(poll, left))
             poll = min(2 * poll, LONGEST_POLL_SECONDS)
         return None

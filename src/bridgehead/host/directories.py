@@ -59,7 +59,7 @@ def make_private_dir(path: AnyPath, *, root: AnyPath | None = None) -> None:
 def refuse_nul(path: AnyPath, doing: str) -> None:
     """Refuse the one character the system calls take as an end, before Python raises a ValueError over it."""
     if "\0" in os.fspath(path):
-        raise UnusablePath(os.fspath(path).replace("\0", "\\0"), doing, "its name holds a NUL character")
+        raise UnusablePath(os.fspath(path).replace("\0", "\\0"), doing, "its name contains a NUL character")
 
 
 def _open(path: AnyPath, root: AnyPath | None, doing: str, *, make_mode: int | None) -> int:
@@ -84,9 +84,9 @@ def _parts_below(root: AnyPath, path: AnyPath, doing: str) -> tuple[str, ...]:
     try:
         parts = (path if isinstance(path, Path) else Path(path)).relative_to(root).parts
     except ValueError:
-        raise OutsideRoot(path, doing, f"it lies outside {os.fspath(root)}") from None
+        raise OutsideRoot(path, doing, f"it is outside {os.fspath(root)}") from None
     if ".." in parts:
-        raise OutsideRoot(path, doing, "its path steps back with '..'")
+        raise OutsideRoot(path, doing, "its path contains '..'")
     return parts
 
 

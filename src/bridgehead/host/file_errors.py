@@ -34,7 +34,7 @@ class FileMissing(Refusal):
 
 
 class FileTaken(Refusal):
-    reason = "it exists already"
+    reason = "it already exists"
 
 
 class IsSymlink(Refusal):
@@ -72,7 +72,7 @@ class ForeignOwner(Refusal):
 
 
 class OutsideRoot(Refusal):
-    reason = "it lies outside the directory it has to stay in"
+    reason = "it is outside the directory it must be in"
 
 
 class UnusablePath(Refusal):

@@ -132,7 +132,7 @@ def _directory_of(path: AnyPath, root: AnyPath | None, doing: str) -> Iterator[t
     refuse_nul(path, doing)
     target = path if isinstance(path, Path) else Path(path)
     if target.name in ("", ".."):
-        raise UnusablePath(path, doing, "it names no file")
+        raise UnusablePath(path, doing, "it is not a file name")
     with opened_directory(target.parent, root=root) as directory:
         yield directory, target.name
 

@@ -107,7 +107,7 @@ def read_message(content: bytes) -> Message:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Malformed(None, Code.PARSE_ERROR, f"not JSON: {error}")
     if isinstance(document, list):
-        return Malformed(None, Code.INVALID_REQUEST, "batches are not part of the protocol any more")
+        return Malformed(None, Code.INVALID_REQUEST, "batches are no longer part of the protocol")
     if not isinstance(document, dict):
         return Malformed(None, Code.INVALID_REQUEST, "a message is a JSON object")
     return _message(document)

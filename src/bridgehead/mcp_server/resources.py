@@ -11,7 +11,7 @@ from bridgehead.assembly.pending import pending_list
 from bridgehead.assembly.rigs.inbox import TRUST_OF
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.control_plane.records import PendingFilter
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, plural
 from bridgehead.mcp_server.discovery import SCHEME
 from bridgehead.mcp_server.jsonrpc import Code, RpcError
 from bridgehead.mcp_server.tools.call import Caller, ForeignText
@@ -26,7 +26,7 @@ def list_resources(caller: Caller) -> dict[str, Any]:
     """`resources/list`: what there is in this project now, the newest first."""
     foreign = ForeignText()
     listed = [
-        _entry("pending", "", "What waits for someone"),
+        _entry("pending", "", "Pending items"),
         *(_entry("pending", item_id, foreign.line(title)) for item_id, title in _pending(caller)),
         *(_entry("council", review_id, foreign.line(title)) for review_id, title in _councils(caller)),
         *(_entry("thread", thread_id, f"Thread {thread_id}") for thread_id in _threads(caller)),
@@ -73,7 +73,7 @@ def _read_thread(caller: Caller, thread_id: str) -> str:
         )
         for envelope in shown.envelopes
     ]
-    count = f"{shown.total} envelope{'' if shown.total == 1 else 's'}"
+    count = plural(shown.total, "envelope")
     return "\n\n".join([f"Thread {shown.thread_id}: {count}, oldest first.", foreign.note, *blocks])
 
 

@@ -140,7 +140,7 @@ def _place(path: Path, root: Path | None) -> Path:
 
 def _own_file(text: str) -> str:
     if text and not is_ours(text):
-        raise UserError("it exists and was not written by bridgehead", hint="move it away, or do without ours")
+        raise UserError("it already exists and was not written by bridgehead", hint="move it away, or keep yours")
     return SKILL
 
 
@@ -169,7 +169,7 @@ def _has_block(text: str) -> bool:
     if counts == (0, 0):
         return False
     if counts != (1, 1) or text.index(BEGIN) > text.index(END):
-        raise UserError(f"the lines {BEGIN} and {END} are not there once each, in this order")
+        raise UserError(f"the lines {BEGIN} and {END} must appear once each, in this order")
     return True
 
 

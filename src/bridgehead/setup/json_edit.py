@@ -203,7 +203,7 @@ def _root(text: str, comments: bool) -> Value:
         raise NotJson("the file begins with a byte order mark", text, 0)
     root = Scanner(text, comments).scan()
     if root.members is None:
-        raise NotJson("the file does not hold an object", text, 0)
+        raise NotJson("the file does not contain an object", text, 0)
     return root
 
 
@@ -226,7 +226,7 @@ def _deepest(text: str, root: Value, path: Sequence[str]) -> tuple[Value, Sequen
         if member.value.members is None:
             raise NotJson(f"{key!r} is not an object", text, member.start)
         root = member.value
-    raise AssertionError("the whole path is there")
+    raise AssertionError("the whole path exists")
 
 
 def _inserted(text: str, parent: Value, key: str, value: Any) -> str:

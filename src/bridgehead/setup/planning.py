@@ -30,7 +30,7 @@ class LeftAlone(UserError):
     """A file that set-up does not dare to touch; nothing else was written either."""
 
     def __init__(self, path: Path, error: UserError) -> None:
-        super().__init__(f"{path} was left as it is: {error.message}", hint=error.hint or "mend it, then repeat")
+        super().__init__(f"{path} was not changed: {error.message}", hint=error.hint or "fix it, then retry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _fit_to_show(line: str) -> str:
     """A line of a diff; settings hold keys, and what is shown may be read by an agent."""
     end = "\n" if line.endswith("\n") else ""
     if scan(line):
-        return f"{line[:1]}[a line that looks like it holds a secret]{end}"
+        return f"{line[:1]}[a line that looks like a secret]{end}"
     if len(line) > LONGEST_LINE:
         return f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters){end}"
     return line
@@ -160,7 +160,7 @@ class Notes:
             return {}
         except msgspec.DecodeError as error:
             raise FileError(
-                f"{self._path} is damaged: {error}", hint="move it away; --undo then removes what it recognises"
+                f"{self._path} is damaged: {error}", hint="move it away; --undo then removes the entries it recognises"
             ) from error
 
     def _write(self) -> None:

@@ -166,10 +166,10 @@ def test_a_join_file_is_written_over_its_own_and_over_nothing_else(tmp_path: Pat
     write_join_file(path, JOIN)
     for other in (JoinFile(1, JOIN.url, "study", key=JOIN.key), None):
         if other is not None:
-            with pytest.raises(UserError, match="belongs to something else"):
+            with pytest.raises(UserError, match="is not a join file of this participant"):
                 write_join_file(path, other)
         path.write_text("my notes")
-        with pytest.raises(UserError, match="belongs to something else"):
+        with pytest.raises(UserError, match="is not a join file of this participant"):
             write_join_file(path, JOIN)
     assert path.read_text() == "my notes"
 
@@ -177,12 +177,12 @@ def test_a_join_file_is_written_over_its_own_and_over_nothing_else(tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"key": to_base64(b"short")}, "no device key"),
-        ({"cert_sha256": "ab"}, "no fingerprint"),
-        ({"cert_sha256": "z" * 64}, "no fingerprint"),
+        ({"key": to_base64(b"short")}, "not a device key"),
+        ({"cert_sha256": "ab"}, "not a fingerprint"),
+        ({"cert_sha256": "z" * 64}, "not a fingerprint"),
         ({"token": "kitchen.x"}, "either a key or a token"),
         ({"key": None}, "either a key or a token"),
-        ({"participant": "a b"}, "no participant id"),
+        ({"participant": "a b"}, "not a valid participant ID"),
         ({"v": 2}, "version 2"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_join_file_outlives_the_certificate_but_not_the_key(tmp_path: Path) ->
             await before.close()
             write_own(tls, days=400, keep_key=False)
             renew(server)
-            with pytest.raises(BridgeheadError, match="another key or certificate"):
+            with pytest.raises(BridgeheadError, match="a different key or certificate"):
                 await Satellite.connect(join)
             await after.close()
             await again.close()
@@ -154,7 +154,7 @@ def test_half_of_a_renewal_is_not_shown(tmp_path: Path) -> None:
             await (await Satellite.connect(join)).close()
             (tls / "key.pem").write_bytes(private)
             renew(server)
-            with pytest.raises(BridgeheadError, match="another key or certificate"):
+            with pytest.raises(BridgeheadError, match="a different key or certificate"):
                 await Satellite.connect(join)
 
     run(main())
@@ -232,7 +232,7 @@ def test_an_old_join_file_still_names_exactly_one_certificate(tmp_path: Path) ->
                     await dial(target, conversation)
                     conversation.peer.abort()
                 else:
-                    with pytest.raises(BridgeheadError, match="another key or certificate"):
+                    with pytest.raises(BridgeheadError, match="a different key or certificate"):
                         await dial(target, conversation)
 
     run(main())

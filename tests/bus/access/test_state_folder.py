@@ -158,7 +158,7 @@ def test_two_managed_participants_cannot_share_a_session(tmp_path: Path) -> None
     folder.records_file.write_text(
         '[a]\nmode="manage"\nmanaged_session_id="m"\n[b]\nmode="manage"\nmanaged_session_id="m"\n'
     )
-    with pytest.raises(ConfigError, match="share a session"):
+    with pytest.raises(ConfigError, match="have the same session"):
         folder.records()
 
 

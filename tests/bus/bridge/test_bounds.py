@@ -96,12 +96,12 @@ def test_what_waits_is_bounded_by_number_and_by_size() -> None:
 
 @pytest.mark.parametrize("limits", [{"burst": 0}, {"messages_per_second": -1}, {"max_depth": 0}])
 def test_a_limit_is_a_number_above_zero(limits: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="above zero"):
+    with pytest.raises(ConfigError, match="greater than zero"):
         parse_record("p1", {"limits": limits})
 
 
 def test_an_endless_limit_is_none() -> None:
-    with pytest.raises(ConfigError, match="above zero"):
+    with pytest.raises(ConfigError, match="greater than zero"):
         parse_record("p1", {"limits": {"messages_per_second": float("inf")}})
 
 

@@ -203,7 +203,7 @@ def test_a_page_of_another_origin_is_turned_away_with_a_good_key(tmp_path: Path)
         ({}, "messages must be"),
         ({"messages": []}, "messages must be"),
         ({"messages": ["hi"]}, "messages must be"),
-        ({"messages": [{"role": "assistant", "content": "hi"}]}, "must be the user's"),
+        ({"messages": [{"role": "assistant", "content": "hi"}]}, "must be from the user"),
         ({"messages": [{"role": "user", "content": " "}]}, "no text"),
         ({"messages": [{"role": "user"}]}, "only text"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "only text"),

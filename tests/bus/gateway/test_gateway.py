@@ -319,7 +319,7 @@ def test_a_pinned_satellite_shows_its_token_to_nobody_else(tmp_path: Path) -> No
             served_bridge(tmp_path / "two", secure=True) as other,
         ):
             join = served.enrol("kitchen", token=True)
-            with pytest.raises(BridgeheadError, match="another key or certificate"):
+            with pytest.raises(BridgeheadError, match="a different key or certificate"):
                 await Satellite.connect(msgspec.structs.replace(join, url=other.url))
             assert other.announcements.events == []
 

@@ -35,7 +35,7 @@ class QuickLoop(asyncio.SelectorEventLoop):
 
 
 class Hub:
-    """Lets the link in once and is not there any more after that."""
+    """Lets the link in once and no longer exists after that."""
 
     def __init__(self) -> None:
         self.listener: Any = None

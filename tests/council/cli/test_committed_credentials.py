@@ -90,7 +90,7 @@ def test_no_planted_key_reaches_a_model_and_every_omission_is_said(
     assert "find_order" in asked, "the code itself was shown"
     assert {name: value for name, value in planted.items() if value in asked} == {}
     assert "[left out: github-token]" in asked
-    assert "left out of the prompts because it looks like a secret: github-token" in done.err
+    assert "removed from the prompts because it looks like a secret: github-token" in done.err
     notes = " ".join(json.loads(done.out)["synthesis_notes"])
     assert "left out (secret): .env, .npmrc, .yarnrc, " in notes
     assert "left out (agent-configuration): .claude/settings.json" in notes

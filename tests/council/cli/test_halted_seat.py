@@ -45,7 +45,7 @@ def test_a_halted_seat_waits_for_an_answer_and_is_seated_again_as_often_as_someb
     assert hall.waiting() == []
     assert hall.notices() == ["failed", "needs_you", "failed", "needs_you", "finished"]
 
-    with pytest.raises(UserError, match="codex completed its seat"):
+    with pytest.raises(UserError, match="codex completed in"):
         hall.resume(report.review_id, retry=("codex",))
 
 

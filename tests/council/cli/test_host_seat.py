@@ -119,5 +119,5 @@ def test_a_second_host_seat_in_the_same_project_is_refused_and_names_the_first(o
     refused = begin(orders)
 
     assert (refused.code, refused.out) == (1, "")
-    assert "holds a paused run" in refused.err
+    assert "has a paused run" in refused.err
     assert request_of(orders) == held

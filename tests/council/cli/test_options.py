@@ -86,7 +86,7 @@ def test_an_audit_tells_of_every_requirement(hall: Hall, at_work: StandIn) -> No
 
     assert isinstance(report, CouncilReport)
     assert [(one.id, one.state) for one in report.requirements] == [("R-1", "unmet"), ("R-2", "not_mentioned")]
-    with pytest.raises(UserError, match="--requirements belongs to an audit"):
+    with pytest.raises(UserError, match="--requirements works with audit only"):
         hall.call(requirements=wanted, task_type=TaskType.REVIEW)
 
 
@@ -106,7 +106,7 @@ def test_a_file_without_requirements_is_refused_with_its_name(tmp_path: Path, te
     path = tmp_path / "requirements.yaml"
     path.write_text(text)
 
-    with pytest.raises(UserError, match=f"requirements.yaml is no list of requirements: .*{problem}"):
+    with pytest.raises(UserError, match=f"requirements.yaml is not a list of requirements: .*{problem}"):
         read_requirements(path)
 
 
@@ -137,7 +137,7 @@ def test_the_callers_findings_are_taken_from_lists_and_reports(document: object)
     ],
 )
 def test_what_holds_no_findings_is_refused_with_its_name(text: str) -> None:
-    with pytest.raises(NoFindings, match=r"seed\.json is no list of findings"):
+    with pytest.raises(NoFindings, match=r"seed\.json is not a list of findings"):
         read_seed_findings(text, "seed.json")
 
 
@@ -226,7 +226,7 @@ def test_an_empty_name_is_no_domain(tmp_path: Path) -> None:
     refused = machine(tmp_path).run("domains", " _ ")
 
     assert (refused.code, refused.out) == (1, "")
-    assert "names no domain" in refused.err
+    assert "is not a domain name" in refused.err
 
 
 def test_a_sarif_file_that_could_not_be_written_is_refused_before_the_council(tmp_path: Path) -> None:

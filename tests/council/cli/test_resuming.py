@@ -57,7 +57,7 @@ def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(hall:
     other.start()
     held.wait()
     try:
-        with pytest.raises(UserError, match=f"council {review_id} is being held by another process"):
+        with pytest.raises(UserError, match=f"council {review_id} is running in another process"):
             hall.resume(review_id, retry=("codex",))
     finally:
         done.set()

@@ -203,12 +203,9 @@ def test_what_failed_its_check_or_is_disputed_has_survived_nothing(
 @pytest.mark.parametrize(
     ("warning", "sentence"),
     [
-        (
-            "analyser_absent:static:shellcheck",
-            "nobody ran them on their kind of files: shellcheck; see bridgehead runtimes",
-        ),
-        ("analyser_failed:static:ruff", "what it would have found is missing: ruff"),
-        ("static_truncated:static:12", "more than the report lists; left out, the lightest: 12"),
+        ("analyser_absent:static:shellcheck", "analysers not installed: shellcheck; see `bridgehead runtimes`"),
+        ("analyser_failed:static:ruff", "its findings are missing: ruff"),
+        ("static_truncated:static:12", "more than the report lists; the least severe are left out: 12"),
         ("untrusted_domains_ignored", "bridgehead config trust .bridgehead/domains.toml"),
     ],
 )

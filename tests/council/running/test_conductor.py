@@ -507,7 +507,7 @@ def test_giving_everybody_up_still_makes_the_call_that_was_cut_off_and_folds_in_
 def test_without_a_desk_the_host_seat_fails_with_a_reason() -> None:
     report = report_of(run(council("claude", "codex"), host_seats()))
 
-    assert "nobody takes the host seat's requests" in report.skip_reasons["claude"]
+    assert "no handler takes the host seat's requests" in report.skip_reasons["claude"]
 
 
 # -- rigs and retries

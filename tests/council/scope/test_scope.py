@@ -391,7 +391,7 @@ def test_a_tag_that_looks_like_an_option_is_a_tag(
 
 
 def test_text_that_is_no_patch_is_refused(resolve: Callable[..., Scope]) -> None:
-    with pytest.raises(UnknownScope, match="no patch"):
+    with pytest.raises(UnknownScope, match="not a patch"):
         resolve(patch="hello\n")
 
 

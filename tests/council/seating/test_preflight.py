@@ -411,7 +411,7 @@ def test_all_built_in_runtimes_can_be_found_and_have_prefixes_of_their_own() -> 
 
 @pytest.mark.parametrize("name", ["grok", "rig:", "", "rig"])
 def test_a_name_nobody_answers_to_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(NotFound, match="no runtime called"):
+    with pytest.raises(NotFound, match="no runtime named"):
         find_runtime(name, outside=False)
 
 

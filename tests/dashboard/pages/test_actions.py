@@ -204,7 +204,7 @@ def test_in_a_shared_record_only_this_project_is_acted_in(web: OpenDashboard, mo
 
     refused = web.post("/do/council-resume", id="theirs")
 
-    assert refused.status_code == 422 and "others write to this record" in text_of(refused)
+    assert refused.status_code == 422 and "this record is shared" in text_of(refused)
     assert web.dashboard.context.commands.started == []
 
 

@@ -323,7 +323,7 @@ def test_events_are_searched_and_exported_as_they_are_shown(web: OpenDashboard) 
     assert exported.headers["content-disposition"] == 'attachment; filename="events.jsonl"'
     assert web.client.get("/events.jsonl?part=nothing").status_code == 422
     assert web.client.get("/events?since=yesterday").status_code == 422
-    assert "No event fits this filter" in web.client.get("/events?project=/nowhere").text
+    assert "No events match this filter" in web.client.get("/events?project=/nowhere").text
 
 
 def test_events_are_newest_first_filtered_and_paged(web: OpenDashboard) -> None:

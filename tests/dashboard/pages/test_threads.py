@@ -68,7 +68,7 @@ def test_the_list_holds_known_clones_with_their_threads_and_what_waits(rigs: Rig
         assert words in row
     assert "rig <span" in rigs.page(rigs.world.mac.address)
     filtered = rigs.page(f"{rigs.world.mac.address}?state=closed")
-    assert "No thread fits this filter" in filtered
+    assert "No threads match this filter" in filtered
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_each_envelope_says_whether_it_is_verified_unverified_or_broken_and_why(
     marks = re.findall(r'class="label (verified|unverified|broken)".*?class="soft">(.*?)</span>', shown, re.S)
     assert [mark for mark, _ in marks] == ["unverified", "verified", "broken"]
     assert "not signed" in marks[0][1] and "signed by the key of whom it is from" in marks[1][1]
-    assert "changed after it was sealed" in marks[2][1] and "changed after it was committed" in marks[2][1]
+    assert "changed after it was hashed" in marks[2][1] and "changed after it was committed" in marks[2][1]
     (tmp_path / "signers").write_text("")
-    assert "nobody here vouches for" in rigs.page(f"{mac.address}/marks"), "the list of signers changed"
+    assert "a key that is not trusted here" in rigs.page(f"{mac.address}/marks"), "the list of signers changed"
 
 
 def test_a_replayed_turn_is_broken_and_the_one_it_copies_is_not(rigs: RigsAndPages) -> None:
@@ -169,7 +169,7 @@ def test_a_long_thread_comes_in_pages_the_last_one_first(rigs: RigsAndPages) -> 
     assert earlier is not None
     before = rigs.page(html.unescape(earlier[1]))
     assert envelopes(before)[0] == str(PAGE_LENGTH + 1) and len(envelopes(before)) == PAGE_LENGTH
-    assert "No envelope lies here" in rigs.page(f"{mac.address}/long-one?start=999999")
+    assert "No more envelopes." in rigs.page(f"{mac.address}/long-one?start=999999")
     assert envelopes(rigs.page(f"{mac.address}/long-one?start=-1")) == envelopes(last)
 
 
@@ -257,7 +257,7 @@ def test_what_waits_is_answered_on_its_envelope_and_once(rigs: RigsAndPages) -> 
     answered = (mac.clone.path / "waiting" / "RESPONSE.md").read_text()
     assert asked.commit_sha in answered and "to: win-5080" in answered
     again = rigs.web.post(action[1], text="again")
-    assert again.status_code == 422 and "does not wait any more" in again.text and ">again<" in again.text
+    assert again.status_code == 422 and "is no longer open" in again.text and ">again<" in again.text
     assert not (mac.clone.path / "waiting" / "RESPONSE-2.md").exists()
     assert "waits for you" not in rigs.page(f"{mac.address}/waiting")
 

@@ -74,7 +74,7 @@ def test_the_first_candidate_that_fits_wins() -> None:
     judge = judge_json(fit)
     assert judge('```\n{"a": 1}\n```\n```\n{"b": 2}\n```') == Accepted(2)
     assert judge('{"a": 1}') == Failed("VALIDATION_ERROR", "b is missing")
-    assert judge("nothing") == Failed("PARSE_ERROR", "the answer holds no JSON")
+    assert judge("nothing") == Failed("PARSE_ERROR", "the answer contains no JSON")
 
 
 def test_an_answer_is_held_to_its_schema_and_its_type() -> None:

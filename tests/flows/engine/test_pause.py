@@ -75,7 +75,7 @@ def test_a_forgotten_resume_flag_does_not_ask_again(flow_project: Any) -> None:
     flow_project.answer("yes")
     done = flow_project.run(ONE)
     assert done.result == "<yes>"
-    assert "went on with the paused run" in done.notices[0]
+    assert "resumed the paused run" in done.notices[0]
 
 
 def test_resuming_without_an_answer_waits_and_leaves_the_request_as_it_is(flow_project: Any) -> None:

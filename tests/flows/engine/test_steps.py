@@ -130,7 +130,7 @@ def test_steps_and_fallbacks_must_not_use_the_context(flow_project: Any) -> None
 
 @pytest.mark.parametrize("name", ["", "a/b", "a#1"])
 def test_a_name_that_would_break_paths_is_refused(flow_project: Any, name: str) -> None:
-    with pytest.raises(FlowFailed, match="cannot name a step"):
+    with pytest.raises(FlowFailed, match="is not a valid step name"):
         flow_project.run(make(lambda ctx: ctx.step(name, int)))
 
 

@@ -78,7 +78,7 @@ def test_a_journal_of_our_own_in_a_repository_is_used(flow_project: Any) -> None
 
 def test_a_directory_everybody_can_write_to_is_refused(flow_project: Any) -> None:
     flow_project.root.chmod(0o777)
-    with pytest.raises(UnsafeRoot, match="everybody may write"):
+    with pytest.raises(UnsafeRoot, match="everyone can write"):
         flow_project.run(NOTHING)
     assert not (flow_project.root / ".bridgehead").exists()
     flow_project.root.chmod(0o1777)
@@ -154,8 +154,8 @@ def test_half_written_files_of_dead_processes_are_swept(flow_project: Any) -> No
         ("{root}/.git/hooks", "directory of git or bridgehead"),
         ("{root}/sub/.bridgehead/x", "directory of git or bridgehead"),
         ("{root}/sub/../../outside", "contains '..'"),
-        ("{base}/outside", "lies neither below"),
-        ("{root}/link/out", "lies neither below"),
+        ("{base}/outside", "is neither below"),
+        ("{root}/link/out", "is neither below"),
         ("{root}/to-git/out", "directory of git or bridgehead"),
         ("out", "not absolute"),
         ("{root}/a\nb", "control characters"),

@@ -45,7 +45,7 @@ def give(flow_project: Any, text: str, **reply: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("not json", "holds no JSON"),
+        ("not json", "contains no JSON"),
         ('{"verdict": "good"}', '"score" is a required property'),
         ('{"verdict": "good", "score": "high"}', "is not of type"),
         ("[]", "is not of type"),
@@ -133,7 +133,7 @@ def test_the_same_check_meets_whoever_answers_through_the_record(flow_project: A
         waiting = pending_list(assembly, store, print)
         (item,) = waiting.items(PendingFilter(), limit=9)
         assert item.question.title == "check: Is it good?"
-        with pytest.raises(UserError, match="holds no JSON"):
+        with pytest.raises(UserError, match="contains no JSON"):
             waiting.answer(item.id, Answer(text="not json"))
         (item,) = waiting.items(PendingFilter(), limit=9)
         good = json.dumps({"verdict": "good", "score": 9})

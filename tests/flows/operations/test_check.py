@@ -134,7 +134,7 @@ def test_the_command_looks_wherever_the_record_knows_a_paused_run(tmp_path: Path
     assert shell.flow("run", "release.py", "--tag", "v1").code == 42
     assert shell.flow("run", "release.py", "--tag", "v2", "--dir", str(other)).code == 42
     fine = shell.flow("check", "release.py")
-    assert (fine.code, fine.out.splitlines()[-1]) == (0, "2 of 2 paused runs go on"), fine.err
+    assert (fine.code, fine.out.splitlines()[-1]) == (0, "2 of 2 paused runs can be resumed"), fine.err
     shell.write("release.py", PROGRAM.format(body='ctx.step("compile", lambda: 1)'))
     refused = shell.flow("check", "release.py")
     assert (refused.code, refused.out.count("refused  flow-")) == (1, 2)

@@ -68,7 +68,7 @@ def test_a_request_takes_one_answer(flow_project: Any) -> None:
     flow_project.run(ONE)
     answer(flow_project)
     before = flow_project.response_path.read_bytes()
-    with pytest.raises(AlreadyAnswered, match="first answer stands"):
+    with pytest.raises(AlreadyAnswered, match="first answer counts"):
         answer(flow_project, Reply(text="another"))
     assert flow_project.response_path.read_bytes() == before
     request_id = flow_project.request()["request_id"]
@@ -147,8 +147,8 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_p
 @pytest.mark.parametrize(
     ("reply", "complaint"),
     [
-        (Reply(text=None), "needs a text"),
-        (Reply(text=""), "needs a text"),
+        (Reply(text=None), "needs text"),
+        (Reply(text=""), "needs text"),
         (Reply(text="x", confidence=1.5), "confidence"),
         (Reply(text="x", duration_seconds=-1), "duration_seconds"),
         (Reply(RequestStatus.ERROR, error_type="NONSENSE"), "error_type"),
@@ -163,7 +163,7 @@ def test_an_answer_the_flow_would_refuse_is_refused_here(flow_project: Any, repl
 
 
 def test_nobody_asked(flow_project: Any) -> None:
-    with pytest.raises(NotFound, match="no request waits"):
+    with pytest.raises(NotFound, match="no request is open"):
         answer(flow_project)
     flow_project.run(ONE)
     with pytest.raises(NotFound, match="asked for"):
@@ -203,7 +203,7 @@ def test_cancelling_withdraws_the_requests_and_keeps_the_files(flow_project: Any
     assert flow_project.files() == set()
     assert (done.post_mortem / ".agent-request.json").exists()
     assert [status for _, status in flow_project.announcer.settled_ids] == ["cancelled", "cancelled"]
-    with pytest.raises(UserError, match="has ended already"):
+    with pytest.raises(UserError, match="has already ended"):
         cancel(flow_project.root, run.flow_id)
     with pytest.raises(AlreadyAnswered):
         answer(flow_project, request_id=flow_project.announcer.asked_ids[0])

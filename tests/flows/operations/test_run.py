@@ -45,7 +45,7 @@ def test_parameters_are_options() -> None:
         (["v1"], "is not an option"),
         (["--count", "many"], "is a number"),
         (["--tag"], "needs a value"),
-        (["--dry-run=perhaps"], "is yes or no"),
+        (["--dry-run=perhaps"], "must be yes or no"),
     ],
 )
 def test_words_that_fit_no_parameter_are_refused(words: list[str], complaint: str) -> None:

@@ -230,7 +230,7 @@ def test_a_running_council_leaves_room_for_other_calls_and_stops_when_it_is_canc
             client.introduce()
             begin_slow_council(client, 1)
             client.ask(1, "tools/call", name="doctor")
-            assert "still being carried out" in client.answer_to(1)["error"]["message"]
+            assert "is still running" in client.answer_to(1)["error"]["message"]
             client.say(b'{"jsonrpc": "2.0", "id": 3, "method"')
             assert client.answer_to(None)["error"]["code"] == -32700
             [running] = looked_at(client, "list")["councils"]

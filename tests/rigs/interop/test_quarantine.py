@@ -160,7 +160,7 @@ def test_a_readme_is_taken_with_the_flag_although_something_here_is_unpushed(mac
 
     (mac.path / "README.md").write_text("mine\n")
     blocked = mac.rig("sync", "--auto", "--accept-non-envelope")
-    assert blocked.code == 1 and "in the way of the pull: README.md" in blocked.err
+    assert blocked.code == 1 and "overwritten by the pull: README.md" in blocked.err
     (mac.path / "README.md").unlink()
 
     done = mac.rig("sync", "--auto", "--accept-non-envelope").ok()

@@ -300,7 +300,7 @@ class RepositorySuite:
 
     def test_only_the_wire_branch_is_the_wire(self, pair: Pair):
         assert pair.here.wire() == WIRE == pair.here.upstream()
-        with pytest.raises(UserError, match=r'branch "main" follows origin/main, but the wire is origin/other'):
+        with pytest.raises(UserError, match=r'branch "main" follows origin/main, but the bridge uses origin/other'):
             pair.here.wire(branch="other")
         assert pair.alone.wire(pushing=False) is None
         with pytest.raises(UserError, match="no remote"):

@@ -158,7 +158,7 @@ def test_no_commit_is_made_in_the_middle_of_a_merge(world, clone, repository, th
 
 def test_a_thread_that_is_a_repository_of_its_own_is_refused(world, clone, repository, thread):
     world.git("init", "-q", "demo-01", at=clone)
-    with pytest.raises(UserError, match="repository of its own"):
+    with pytest.raises(UserError, match="separate git repository"):
         post(repository, "demo-01/ACK.md")
     assert not (clone / "demo-01/ACK.md").exists()
 

@@ -23,7 +23,7 @@ def test_another_branch_is_off_the_wire_and_the_way_back_is_named(world, clone):
     world.git("checkout", "-q", "-b", "side", at=clone)
     with pytest.raises(UserError) as refused:
         GitRepository(clone).wire()
-    assert 'branch "side" has no upstream configured, but the wire is origin/main' in str(refused.value)
+    assert 'branch "side" has no upstream configured, but the bridge uses origin/main' in str(refused.value)
     assert refused.value.hint == "git switch main"
     with pytest.raises(UserError, match='branch "side" has no upstream configured'):
         GitRepository(clone).upstream()

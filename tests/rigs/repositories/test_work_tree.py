@@ -63,5 +63,5 @@ def test_a_push_counts_by_what_the_remote_said_of_the_ref(flag: str, taken: bool
 
 def test_a_branch_that_follows_something_else_is_not_pushed(clone: Path) -> None:
     other = Head("0" * 40, "main", "origin", "release", "refs/remotes/origin/release")
-    with pytest.raises(UserError, match="follows origin/release, but the wire is origin/main"):
+    with pytest.raises(UserError, match="follows origin/release, but the bridge uses origin/main"):
         wire_of(Clone(clone), other, "origin", "main", pushing=True)

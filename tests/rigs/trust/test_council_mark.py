@@ -29,7 +29,7 @@ def test_a_body_without_a_block_has_no_mark():
 
 
 def test_a_second_mark_is_refused():
-    with pytest.raises(UserError, match="holds a council block already"):
+    with pytest.raises(UserError, match="already contains a council block"):
         with_mark(with_mark("Built.", MARK), MARK)
 
 

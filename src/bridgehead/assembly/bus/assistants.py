@@ -50,7 +50,7 @@ def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30, tools
         return None
     servers = tool_servers(tools)
     if servers and name not in TAKES_TOOLS:
-        raise UnknownAssistant(name, f"bus.assistant_tools are for {' and '.join(TAKES_TOOLS)}")
+        raise UnknownAssistant(name, f"bus.assistant_tools works with {' and '.join(TAKES_TOOLS)}")
     if name == "scripted":
         return ScriptedAgent()
     if name == "openai":
@@ -75,7 +75,7 @@ def tool_servers(entries: Sequence[str]) -> dict[str, ToolServer]:
         except ValueError:
             words = ()
         if _TOOL_NAME.fullmatch(name) is None or not (words or is_url):
-            raise ConfigError(f"assistant_tools: {entry!r} is no tool", hint="write NAME=URL or NAME=COMMAND")
+            raise ConfigError(f"assistant_tools: {entry!r} is not a tool", hint="write NAME=URL or NAME=COMMAND")
         found[name] = ToolServer(name, words, rest if is_url else "")
     return found
 
@@ -88,8 +88,8 @@ def _chat_completions(assembly: Assembly, timeout_s: float) -> Agent:
     base_url = entry.options.get("base_url") if entry is not None else None
     if entry is None or not isinstance(base_url, str):
         raise ConfigError(
-            f"{assembly.places.project / SEATS_FILE} names no base_url for openai that may be used",
-            hint=f"write one, then: bridgehead config trust {SEATS_FILE}",
+            f"{assembly.places.project / SEATS_FILE} has no usable base_url for openai",
+            hint=f"set one, then run: bridgehead config trust {SEATS_FILE}",
         )
     variable = entry.options.get("api_key_env")
     key = assembly.environ.get(variable) if isinstance(variable, str) else None
@@ -168,13 +168,13 @@ class OwnCommand:
             raise ModelFailed(name, _last_words(result))
         document = json.loads(result.stdout)
         if not isinstance(document, dict):
-            raise ModelFailed(name, "it printed no object")
+            raise ModelFailed(name, "it did not print an object")
         return document
 
 
 def _last_words(result: CommandResult) -> str:
     if result.exit_code == ExitCode.WAITING:
-        return "it waits for somebody else's answer; bridgehead pending shows it"
+        return "it is waiting for another answer; see `bridgehead pending`"
     return result.error_text().strip()[-_STDERR_SHOWN:] or f"exit {result.exit_code}"
 
 
@@ -226,7 +226,7 @@ class FlowAgent:
             raise UnknownAssistant(f"flow:{source}", error.message) from error
         self._takes = frozenset(option.name for option in options_of(flow).values())
         if "text" not in self._takes:
-            raise UnknownAssistant(f"flow:{source}", "its function takes no `text`, which is what was said")
+            raise UnknownAssistant(f"flow:{source}", "its function has no parameter `text`")
         self._command = OwnCommand(assembly, timeout_s)
         self._wait_s = timeout_s
         self._folder = assembly.places.data / "bus-flows"

@@ -45,7 +45,7 @@ class RecordNotices:
         self._known_envelopes: set[str] | None = None
 
     def open_items(self) -> list[Notice]:
-        """What waits for someone now, the newest last."""
+        """Pending items now, the newest last."""
         with self._assembly.store(read_only=True) as store:
             return [_waiting(item) for item in reversed(self._open(store))]
 

@@ -50,7 +50,7 @@ def bus_view(assembly: Assembly, *, after: int = 0, participant: str = "", topic
         return _not_running(folder, "no bus is running on this machine")
     status = _ask(bridge, "/status", BusStatus, after=after)
     if status is None:
-        return _not_running(folder, "the bus that ran here does not answer any more")
+        return _not_running(folder, "the bus that ran here no longer answers")
     narrowed = msgspec.structs.replace(status, tail=_narrowed(status, participant, topic))
     return BusView(state=str(folder.path), running=True, status=narrowed)
 
@@ -85,7 +85,7 @@ def _ask_running(
     bridge = read_running(folder.path)
     told = None if bridge is None else _ask(bridge, path, kind, body=body, patience_s=patience_s)
     if told is None:
-        raise NotFound(f"no bus is running from {folder.path}", hint="bridgehead bus serve starts one")
+        raise NotFound(f"no bus is running from {folder.path}", hint="`bridgehead bus serve` starts one")
     return told
 
 

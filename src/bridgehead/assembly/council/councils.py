@@ -114,7 +114,7 @@ class Councils:
         stored = Reports(self.assembly, self.clock).find(reference)
         finding = stored.askable(finding_id)
         if not text.strip():
-            raise UserError("the question is empty", hint=f"say what you doubt about {finding.id}")
+            raise UserError("the question is empty", hint=f"say what is doubtful about {finding.id}")
         review_id, kept = stored.review_id, CouncilJournal(self.assembly.places.project, self.clock)
         with closing(kept) as journal, hold_council(self.assembly, review_id):
             council = journal.council(review_id)
@@ -230,7 +230,9 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
 
 
 def nothing_to_resume(why: str) -> NotFound:
-    return NotFound(why, hint="bridgehead council list; a skipped seat: resume ID --retry BRIDGE")
+    return NotFound(
+        why, hint="bridgehead council list shows the ids; to retry a skipped seat: council resume ID --retry BRIDGE"
+    )
 
 
 def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
@@ -248,11 +250,11 @@ def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterabl
             )
         if seat not in status:
             raise UserError(
-                f"{seat} has not come back yet in council {council.review_id}",
-                hint=f"bridgehead council resume {council.review_id} looks for its answer",
+                f"{seat} has not answered yet in council {council.review_id}",
+                hint=f"bridgehead council resume {council.review_id} checks for its answer",
             )
         if status[seat] is Status.COMPLETED:
-            raise UserError(f"{seat} completed its seat in council {council.review_id}; there is nothing to retry")
+            raise UserError(f"{seat} completed in council {council.review_id}; there is nothing to retry")
 
 
 def only_council(reference: str, ids: Sequence[str]) -> str:
@@ -260,5 +262,5 @@ def only_council(reference: str, ids: Sequence[str]) -> str:
     if not found:
         raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
     if len(found) > 1:
-        raise UserError(f"{reference!r} begins several councils: {', '.join(found)}")
+        raise UserError(f"{reference!r} matches several councils: {', '.join(found)}")
     return found[0]

@@ -86,7 +86,7 @@ class CouncilRecord:
             with self._assembly.store() as store:
                 store.append([self.event("notice", facts)])
         except BridgeheadError as error:
-            logger.warning("nobody was told: %s", error.message)
+            logger.warning("the notice was not sent: %s", error.message)
 
     def event(self, kind: str, data: Mapping[str, Any]) -> Event:
         return Event(

@@ -80,7 +80,7 @@ class SeatsFile(NamedTuple):
         """A file that cannot be understood is not written over."""
         if self.document() is None:
             raise ConfigError(
-                f"{SEATS_FILE} is no JSON object, so it was not written again", hint="correct it, or remove it"
+                f"{SEATS_FILE} is not a JSON object and was not overwritten", hint="correct it, or remove it"
             )
 
 
@@ -281,8 +281,8 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     except LockTimeout as error:
         by = f" ({holder})" if (holder := read_holder(path)) else ""
         raise UserError(
-            f"council {review_id} is being held by another process{by}",
-            hint=f"wait until it ends, or stop it: bridgehead council stop {review_id}; nothing was changed",
+            f"council {review_id} is running in another process{by}",
+            hint=f"wait for it to end, or stop it with `bridgehead council stop {review_id}`; nothing was changed",
         ) from error
     try:
         yield

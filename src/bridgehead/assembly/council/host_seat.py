@@ -67,7 +67,7 @@ class HostSeatRequests:
                 root.path,
                 f"{paused.name} ({paused.id})",
                 f"council {council.review_id}",
-                f"go on with it, or give it up: bridgehead flow cancel {paused.id}",
+                f"resume it, or cancel it: bridgehead flow cancel {paused.id}",
             )
         return requests
 

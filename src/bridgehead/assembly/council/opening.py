@@ -291,7 +291,7 @@ def _host_seat(options: CouncilOptions, executor: str) -> str | None:
     seat = options.host_seat or host_bridge(executor)
     if seat is None:
         raise UserError(
-            "--host-seat: it is not known which agent runs this command",
+            "--host-seat: cannot tell which agent runs this command",
             hint="name it: --host-seat claude|codex|gemini|opencode",
         )
     find_runtime(seat)
@@ -348,7 +348,7 @@ def _new_id(is_taken: Callable[[str], bool]) -> str:
         drawn = "".join(secrets.choice(CROCKFORD) for _ in range(ID_LENGTH))
         if not is_taken(drawn):
             return drawn
-    raise RuntimeError("no free review id was drawn")
+    raise RuntimeError("no unused review id was found")
 
 
 def write_context(project: Path, opened: Opened, clock: Clock) -> None:

@@ -68,7 +68,7 @@ class Unconfirmed(UserError):
     exit_code = ExitCode.GATE
 
     def __init__(self, review_id: str, why: str) -> None:
-        super().__init__(f"the report of council {review_id} cannot be confirmed: {why}", hint="hold the council again")
+        super().__init__(f"the report of council {review_id} cannot be confirmed: {why}", hint="run the council again")
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +145,8 @@ class StoredReport:
         seats = () if isinstance(self.report, AbortedReport) else self.report.bridges_available
         if all(seat == STATIC or is_rig(seat) for seat in seats):
             raise UserError(
-                f"no seat of council {self.review_id} can be asked: {', '.join(seats)} answers no questions",
-                hint="hold a council in which a model sits; bridgehead runtimes says who can",
+                f"no seat of council {self.review_id} can be asked: {', '.join(seats)} cannot answer questions",
+                hint="run a council with a model; `bridgehead runtimes` lists those available",
             )
         return finding
 
@@ -219,10 +219,10 @@ class Reports:
             exact = [run for run in runs if run.id == reference]
             runs = exact or [run for run in runs if run.id.startswith(reference)]
             if len(runs) > 1:
-                raise UserError(f"{reference!r} begins several councils: {', '.join(run.id for run in runs)}")
+                raise UserError(f"{reference!r} matches several councils: {', '.join(run.id for run in runs)}")
         if not runs:
             if not reference:
-                raise NotFound("no report in this project yet", hint="bridgehead council review makes one")
+                raise NotFound("no report in this project yet", hint="run `bridgehead council review` first")
             raise NotFound(f"no report of council {reference!r} in this project", hint="bridgehead council list")
         return self._stored(runs[0])
 
@@ -242,11 +242,11 @@ class Reports:
     def dismiss(self, reference: str | None, request: DismissRequest) -> DismissedNow:
         """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
         if not request.reason.strip():
-            raise UserError("--reason is empty", hint="say why the project lives with it")
+            raise UserError("--reason is empty", hint="say why the project accepts it")
         if request.until is not None and request.until < self._clock.now().date():
-            raise UserError(f"--until {request.until} is over", hint="name today or a later day")
+            raise UserError(f"--until {request.until} is in the past", hint="give today or a later date")
         if not all(path.strip() for path in request.paths):
-            raise UserError("--paths is empty", hint="name files, or leave it out for the finding's own")
+            raise UserError("--paths is empty", hint="name files, or omit it to use the finding's file")
         stored = self.find(reference)
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
@@ -254,7 +254,7 @@ class Reports:
         if finding.cls is FindingClass.WITHDRAWN:
             raise UserError(f"{finding.id} was withdrawn, so there is nothing to dismiss")
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
-            raise UserError(f"{finding.id} is CRITICAL", hint="add --accept-critical if you mean it")
+            raise UserError(f"{finding.id} is CRITICAL", hint="repeat with --accept-critical to dismiss it")
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
         facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
@@ -294,7 +294,7 @@ class Reports:
         cited = place_fingerprints(finding.evidence_check, finding.type, self._tree(*paths), {})
         if not finding.weak_identity and finding.fingerprint not in cited:
             raise UserError(
-                f"{finding.id}: the code it speaks of has changed since the review",
+                f"{finding.id}: the code it refers to has changed since the review",
                 hint="bridgehead council review, then bridgehead council baseline",
             )
         entry: dict[str, Any] = {"severity": str(finding.severity), "title": finding.title}

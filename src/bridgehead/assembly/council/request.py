@@ -100,21 +100,21 @@ def refuse_contradictions(request: CouncilRequest) -> None:
         if len(request.options.runtimes) != 1:
             raise UserError(
                 f"implement takes exactly one --runtime, not {len(request.options.runtimes)}",
-                hint="bridgehead runtimes shows who could do it",
+                hint="`bridgehead runtimes` lists those available",
             )
         if not request.task.strip():
-            raise UserError(f"{request.verb} needs to know what: give --task TEXT")
+            raise UserError(f"{request.verb} needs a task: give --task TEXT")
     task_type = request.task_type or request.meaning.task_type
     if request.requirements and task_type is not TaskType.AUDIT and request.verb != ASK:
-        raise UserError(f"--requirements belongs to an audit, not to {request.verb}")
+        raise UserError(f"--requirements works with audit only, not with {request.verb}")
     # Files, branches and folders are called after the id, so it must not mean another folder.
     if request.review_id is not None and not _ID.fullmatch(request.review_id):
         raise UserError(
-            f"--id {request.review_id!r} cannot name a council",
+            f"--id {request.review_id!r} is not a valid council ID",
             hint="letters, digits, . _ - (at most 128), beginning with a letter or digit, no two dots in a row",
         )
     if request.options.fallback and request.options.runtimes not in ((), ("claude",)):
-        raise UserError("--fallback seats claude alone; leave --runtime out")
+        raise UserError("--fallback uses claude alone; omit --runtime")
 
 
 class NoFindings(UserError):
@@ -122,9 +122,9 @@ class NoFindings(UserError):
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(
-            f"{name} is no list of findings: {problem}",
+            f"{name} is not a list of findings: {problem}",
             hint='a JSON list of objects with "title", and where known "severity description evidence action domain"; '
-            "a report of ours will do",
+            "a bridgehead report also works",
         )
 
 

@@ -43,7 +43,7 @@ class CouncilReviews:
         except (FileError, NotFound) as error:
             raise NotFound(
                 f"no report of council {reference!r} on this machine",
-                hint="bridgehead council list --everywhere shows the ids",
+                hint="`bridgehead council list --everywhere` lists the IDs",
             ) from error
         verdict, council_id = stored.gate_verdict()
         return CouncilMark(council_id, verdict, stored.sha256)

@@ -175,7 +175,7 @@ def dismiss_finding(assembly: Assembly, reference: str, request: DismissRequest)
 def _find(store: Store, reference: str) -> Run:
     run = store.find_run(reference)
     if run.part is not Part.COUNCIL:
-        raise NotFound(f"{run.id} is no council", hint="bridgehead council list --everywhere")
+        raise NotFound(f"{run.id} is not a council", hint="bridgehead council list --everywhere")
     return run
 
 

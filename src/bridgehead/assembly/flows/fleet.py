@@ -61,7 +61,7 @@ _QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 def checked_queue(name: str) -> str:
     if not _QUEUE_NAME.fullmatch(name):
-        raise UserError(f"{name!r} cannot name a queue: use lower-case letters, digits, '.', '_', '-'")
+        raise UserError(f"{name!r} is not a valid queue name: use lower-case letters, digits, '.', '_', '-'")
     return name
 
 
@@ -236,7 +236,7 @@ class Fleet:
         newest, job = self._find(reference)
         run = _run_of(newest)
         if run.status.ended:
-            raise UserError(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
+            raise UserError(f"{run.id} has already ended ({run.status}); there is nothing to cancel")
         self.client.cancel_workflow(newest.workflow_id)
         last, later = self._find(run.id)
         if last.workflow_id != newest.workflow_id:  # it went on meanwhile
@@ -254,7 +254,7 @@ class Fleet:
             newest, job = self._find(reference)
             run = _run_of(newest)
             if run.status is not RunStatus.FAILED and not (run.status is RunStatus.CANCELLED and from_step):
-                way = f"bridgehead flow status {run.id} shows where it stands"
+                way = f"bridgehead flow status {run.id} shows its state"
                 raise CannotRetry(run, f"it is {run.status.value}", way)
             records = tuple(self.records(job.next()).values())
             if from_step is None:
@@ -373,6 +373,6 @@ def _run_of(status: WorkflowStatus) -> Run:
     if status.status == "SUCCESS":
         state, error = RunStatus(output["status"]), output.get("error")
     else:
-        gone = f"its worker died {MOST_ATTEMPTS} times; it is not begun again by itself"
+        gone = f"its worker died {MOST_ATTEMPTS} times; it is not restarted automatically"
         state, error = RunStatus.FAILED, str(status.error) if status.status == "ERROR" else gone
     return job.run(state, moved, version=version, result=output.get("result"), error=error)

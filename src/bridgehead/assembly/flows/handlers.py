@@ -59,7 +59,7 @@ def watching(
 
     cancel = Cancel()
     if not roots and is_shared(assembly.record_url):
-        raise UserError(SHARED, hint="name the roots yourself: bridgehead flow watch --dir ROOT")
+        raise UserError(SHARED, hint="name the directories: bridgehead flow watch --dir DIR")
 
     def places() -> list[Watched]:
         if roots:
@@ -123,7 +123,7 @@ class RuntimeHandler(Handler):
 
         if name == "static" or (name not in runtime_names() and not is_acp(name)):
             known = ", ".join(known for known in runtime_names() if known != "static")
-            raise UserError(f"there is no runtime {name!r} to answer with", hint=f"runtimes: {known}")
+            raise UserError(f"there is no runtime named {name!r}", hint=f"runtimes: {known}")
         self._assembly = assembly
         self._name = name
         self._tools = tools

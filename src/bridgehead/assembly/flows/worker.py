@@ -95,7 +95,7 @@ class Limit(NamedTuple):
         name, at_once, most, unit = found.groups()
         rate = (int(most), _SECONDS[unit]) if most else None
         if rate is None and at_once is None:
-            raise UserError(f"{text!r} limits nothing", hint="write NAME=CALLS or NAME=CALLS/m")
+            raise UserError(f"{text!r} sets no limit", hint="write NAME=CALLS or NAME=CALLS/m")
         return cls(name, int(at_once) if at_once else None, rate)
 
 
@@ -113,9 +113,11 @@ def flows_of(folder: Path) -> tuple[dict[str, Flow], str]:
                 if flow.schedule:
                     refuse_incomplete(flow, defaults_of(flow))
                 if found.setdefault(flow.name, flow) is not flow:
-                    raise UserError(f"{folder} has two flows named {flow.name}", hint="give one of them another name")
+                    raise UserError(f"{folder} has two flows named {flow.name}", hint="rename one of them")
     if not found:
-        raise UserError(f"no flow was found in {folder} or its folder flows", hint="start the worker with --dir FOLDER")
+        raise UserError(
+            f"no flow was found in {folder} or {folder}/flows", hint="start the worker with --dir DIRECTORY"
+        )
     code = "\n".join(f"{file.relative_to(folder)} {sha256_hex(file.read_bytes())}" for file in files)
     return {"ask": find_flow("ask", folder)[0], **found}, sha256_hex(code.encode())[:12]
 

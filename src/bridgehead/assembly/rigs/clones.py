@@ -42,6 +42,6 @@ def find_clone(here: Path, store: Store, wanted: str) -> RigClone:
         if clone.id == wanted:
             return clone
     raise NotFound(
-        f"no repository {wanted!r} that holds a rig is known here",
-        hint="a repository is known once a rig command has done something in it",
+        f"no repository {wanted!r} that contains a rig is known here",
+        hint="a repository becomes known after a rig command has run in it",
     )

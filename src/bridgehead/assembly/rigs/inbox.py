@@ -145,7 +145,7 @@ class ArrivalRunner:
         try:
             self._argv = shlex.split(typed)
         except ValueError as error:
-            raise UserError(f"watch: --exec cannot be split into words: {error}") from error
+            raise UserError(f"watch: --exec cannot be parsed: {error}") from error
         if not self._argv:
             raise UserError("watch: --exec <command> is empty")
         self._rig = rig

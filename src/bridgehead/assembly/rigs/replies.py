@@ -29,8 +29,8 @@ class NotShared(BridgeheadError):
 
     def __init__(self, thread_id: str, cause: BridgeheadError) -> None:
         super().__init__(
-            f"the reply is committed in {thread_id}, but the others do not have it: {cause.message}",
-            hint="bridgehead rig sync shares it; do not send it again",
+            f"the reply is committed in {thread_id}, but not pushed: {cause.message}",
+            hint="push it with `bridgehead rig sync`; do not send it again",
         )
 
 

@@ -235,6 +235,4 @@ class UnusableCertificate(ConfigError):
     """A certificate, key or authority file cannot be used."""
 
     def __init__(self, path: Path, cause: str) -> None:
-        super().__init__(
-            f"{path} cannot be used for TLS: {cause}", hint="it must be PEM, with the key that belongs to it"
-        )
+        super().__init__(f"{path} cannot be used for TLS: {cause}", hint="use PEM files, with the matching key")

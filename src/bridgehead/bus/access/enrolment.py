@@ -62,7 +62,7 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
         known = folder.credentials().get(request.participant)
         if request.paired and not is_free(known):
             raise UserError(
-                f"{request.participant!r} is enrolled already, so no device can be paired under this name",
+                f"{request.participant!r} is already enrolled; no device can be paired under this name",
                 hint="choose another name, or revoke this one first: bridgehead bus participant revoke ID",
             )
         # Checked before anything is written; an existing record keeps what was not given again.
@@ -86,7 +86,9 @@ def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
         join = JoinFile(1, request.url, request.participant, token=token, **more)
         return join, Credential(token_sha256=token_hash(token), expires=expires)
     if expires is not None:
-        raise UserError("--expires is for tokens; a device key lasts until it is revoked", hint="add --token")
+        raise UserError(
+            "--expires works with tokens only; a device key is valid until it is revoked", hint="add --token"
+        )
     key = to_base64(secrets.token_bytes(KEY_BYTES))
     join = JoinFile(1, request.url, request.participant, key=key, **more)
     return join, Credential(key=key)
@@ -129,7 +131,7 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
             if without_rights(table) != table:  # also what an earlier revocation did not come to
                 folder.put_table(participant_id, without_rights(table))
             elif was_revoked:
-                raise UnknownParticipant(participant_id, "is revoked already")
+                raise UnknownParticipant(participant_id, "is already revoked")
         except ConfigError as error:
             # Somebody is editing the file. It is out all the same, and `kept_table` gives it nothing back.
             _log.warning("the record of %s stays as it is written: %s", participant_id, error)
@@ -195,7 +197,7 @@ def parse_duration(text: str) -> float:
     number, unit = text[:-1], text[-1:]
     seconds = int(number) * _UNITS.get(unit, 0) if _NUMBER.fullmatch(number) else 0
     if not 0 < seconds <= _LONGEST_S:
-        raise UserError(f"{text!r} is no length of time", hint="write a number and s, m, h, d or w, such as 90d")
+        raise UserError(f"{text!r} is not a duration", hint="write a number and s, m, h, d or w, such as 90d")
     return float(seconds)
 
 
@@ -203,7 +205,7 @@ class UnknownParticipant(NotFound):
     """No such participant."""
 
     def __init__(self, participant_id: str, what: str) -> None:
-        super().__init__(f"{participant_id!r} {what}", hint="bridgehead bus participant list shows who is enrolled")
+        super().__init__(f"{participant_id!r} {what}", hint="`bridgehead bus participant list` lists them")
 
 
 class TrialResult(msgspec.Struct, frozen=True):

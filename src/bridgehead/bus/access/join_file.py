@@ -80,7 +80,8 @@ def write_join_file(path: Path, join: JoinFile) -> None:
             owner = None
         if owner != join.participant:
             raise UserError(
-                f"{path} exists and belongs to something else; nothing was added", hint="name another with --join"
+                f"{path} exists and is not a join file of this participant; nothing was added",
+                hint="choose another with --join",
             )
     write_atomic(path, msgspec.json.format(msgspec.json.encode(join), indent=2) + b"\n", private=True)
 
@@ -92,14 +93,14 @@ def _problem(join: JoinFile) -> str | None:
         if problem := url_problem(url):
             return f"url {problem}"
     if PARTICIPANT_ID.fullmatch(join.participant) is None:
-        return "participant is no participant id"
+        return "participant is not a valid participant ID"
     if (join.key is None) == (join.token is None):
         return "it needs either a key or a token"
     if join.key is not None and from_base64(join.key, KEY_BYTES) is None:
-        return "key is no device key"
+        return "key is not a device key"
     for name in ("cert_sha256", "key_sha256"):
         if _FINGERPRINT.fullmatch(getattr(join, name) or "0" * 64) is None:
-            return f"{name} is no fingerprint"
+            return f"{name} is not a fingerprint"
     return None
 
 
@@ -108,6 +109,6 @@ class BadJoinFile(UserError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
-            f"{path} is no usable join file: {problem}",
-            hint="bridgehead bus participant add ID makes one on the machine of the bridge",
+            f"{path} is not a usable join file: {problem}",
+            hint="create one with `bridgehead bus participant add ID` on the bridge's machine",
         )

@@ -132,7 +132,7 @@ class StateFolder:
             lock.acquire()
         except (LockTimeout, LockReentered) as error:
             raise BridgeheadError(
-                f"another bridge serves from {self.path}", hint="stop it, or give this one a folder with --state DIR"
+                f"another bridge is using {self.path}", hint="stop it, or choose another directory with --state DIR"
             ) from error
         return lock
 
@@ -151,7 +151,7 @@ def _refuse_shared_sessions(tables: dict[str, dict[str, Any]]) -> None:
         session = table.get("managed_session_id")
         if isinstance(session, str) and owners.setdefault(session, name) != name:
             raise ConfigError(
-                f"{owners[session]} and {name} share a session", hint="give each a managed_session_id of its own"
+                f"{owners[session]} and {name} have the same session", hint="give each its own managed_session_id"
             )
 
 
@@ -178,4 +178,6 @@ class BadRecordsFile(ConfigError):
     """A file of the state folder cannot be read; the records in force stay as they are."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}", hint="correct the file; a running bridge keeps its records until then")
+        super().__init__(
+            f"{path}: {problem}", hint="correct the file; until then a running bridge keeps the old records"
+        )

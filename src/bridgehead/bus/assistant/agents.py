@@ -59,7 +59,7 @@ class ChatCompletionsAgent:
                         continue
                     event = json.loads(value)
                     if isinstance(event, dict) and "error" in event:
-                        raise ModelFailed(self._url, "it broke off with an error")
+                        raise ModelFailed(self._url, "it stopped with an error")
                     said.append(_text(event, "delta"))
                     heard(said[-1])
         except (httpx.HTTPError, ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ class ChatCompletionsAgent:
     async def _first_model(self, client: httpx.AsyncClient) -> str:
         listed = (await self._json(client, "GET", "/models", None)).get("data")
         if not isinstance(listed, list) or not listed or not isinstance(listed[0], dict):
-            raise ModelFailed(self._url, "it lists no models; name one in the settings")
+            raise ModelFailed(self._url, "it lists no models; set one in the settings")
         self._model = str(listed[0].get("id"))
         return self._model
 
@@ -137,4 +137,4 @@ class ModelFailed(ProtocolError):
     """The model endpoint did not answer as it should."""
 
     def __init__(self, url: str, cause: str) -> None:
-        super().__init__(f"the model at {url} failed: {cause}", hint="bridgehead doctor looks at it")
+        super().__init__(f"the model at {url} failed: {cause}", hint="check it with `bridgehead doctor`")

@@ -58,7 +58,7 @@ class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in cls.__struct_fields__:
             value = getattr(settings, name)
             if isinstance(value, int | float) and not 0 <= value < math.inf:
-                raise BadBusSetting(f"{name} must be a number that is not negative")
+                raise BadBusSetting(f"{name} must not be negative")
         if not settings.bridge_id:
             raise BadBusSetting("bridge_id must not be empty")
         return settings
@@ -68,4 +68,4 @@ class BadBusSetting(ConfigError):
     """The [bus] table holds a value that cannot be used."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"[bus]: {problem}", hint="bridgehead config show --origin names the file it comes from")
+        super().__init__(f"[bus]: {problem}", hint="`bridgehead config show --origin` shows the file it comes from")

@@ -128,5 +128,5 @@ class BridgeStateUnusable(StoreError):
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(
             f"{path} cannot be used: {cause}",
-            hint="move it away; the bridge makes a new one and participants get new sources",
+            hint="move it away; the bridge creates a new one, and participants get new source IDs",
         )

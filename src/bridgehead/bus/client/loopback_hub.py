@@ -101,7 +101,7 @@ class LoopbackProgram(Conversation):
             satellite = await Satellite.connect(self._join, reconnect=False)
         except BridgeheadError as error:
             _log.error("%s", error)
-            self.end(TRY_AGAIN, "the bridge is not there")
+            self.end(TRY_AGAIN, "the bridge is not running")
             return
         try:
             async with asyncio.TaskGroup() as group:

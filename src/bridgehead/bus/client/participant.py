@@ -308,13 +308,13 @@ def _challenge(conversation: ClientConversation, join: JoinFile, frame: dict[str
 def _check_server(challenge: Challenge | None, key: bytes, mac: object) -> None:
     shown = from_base64(mac)
     if challenge is None or shown is None or not hmac.compare_digest(challenge.server_mac(key), shown):
-        raise NotOurBridge("it could not prove that it knows our key")
+        raise NotOurBridge("it did not prove that it has our key")
 
 
 def _frame(payload: bytes) -> dict[str, Any]:
     frame = decode_json(payload)
     if not isinstance(frame, dict):
-        raise NotOurBridge("it does not speak bridgehead.v1")
+        raise NotOurBridge("it does not support bridgehead.v1")
     return frame
 
 
@@ -324,8 +324,8 @@ class NotAdmitted(BridgeheadError):
     def __init__(self, participant: str, cause: str, *, is_final: bool = True) -> None:
         self.is_final = is_final
         super().__init__(
-            f"the bridge did not admit {participant!r}: {cause}",
-            hint="the credential may be revoked or expired; `bridgehead bus participant add` makes a new one",
+            f"the bridge refused {participant!r}: {cause}",
+            hint="the credential may be revoked or expired; create a new one with `bridgehead bus participant add`",
         )
 
 
@@ -333,7 +333,7 @@ class NotOurBridge(ProtocolError):
     """Whoever answered is not the bridge we were enrolled at."""
 
     def __init__(self, cause: str) -> None:
-        super().__init__(f"the other side is not our bridge: {cause}", hint="check the url in the join file")
+        super().__init__(f"the server is not the enrolled bridge: {cause}", hint="check the url in the join file")
 
 
 class SendRefused(BridgeheadError):
@@ -343,6 +343,6 @@ class SendRefused(BridgeheadError):
         facts = ", ".join(f"{key} {value}" for key, value in refusal.details.items())
         super().__init__(
             f"the bridge refused the message: {refusal.code}" + (f" ({facts})" if facts else ""),
-            hint="bridgehead bus policy show ID on the machine of the bridge says what is allowed",
+            hint="bridgehead bus policy show ID on the bridge's machine shows what is allowed",
         )
         self.refusal = refusal

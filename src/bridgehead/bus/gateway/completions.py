@@ -119,12 +119,12 @@ def read_completion(body: bytes, headers: Mapping[str, str]) -> CompletionReques
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        raise ValueError("the body is no JSON") from None
+        raise ValueError("the body is not JSON") from None
     messages = document.get("messages") if isinstance(document, dict) else None
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages) or not messages:
-        raise ValueError("messages must be a list of messages, and not empty")
+        raise ValueError("messages must be a non-empty list")
     if messages[-1].get("role") != "user":
-        raise ValueError("the last message must be the user's; tools and prefilled answers are not understood here")
+        raise ValueError("the last message must be from the user; tools and prefilled answers are not supported")
     text = _text(messages[-1].get("content")).strip()
     if not text:
         raise ValueError("the last message has no text")
@@ -143,7 +143,7 @@ def _text(content: object) -> str:
     parts = content if isinstance(content, list) else [None]
     texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("only text is understood here, no pictures, sounds or files")
+        raise ValueError("only text is supported, no images, audio or files")
     return "\n".join(map(str, texts))
 
 

@@ -199,6 +199,6 @@ def _read(path: Path) -> dict[str, LaterQuestion]:
     except FileMissing:
         return {}
     except (msgspec.DecodeError, BridgeheadError) as error:
-        _log.warning("%s: what was to be answered later is not known any more: %s", path, error)
+        _log.warning("%s: the pending answer is lost: %s", path, error)
         return {}
     return {question.id: question for question in kept}

@@ -198,7 +198,7 @@ class PairingSocket(Conversation):
             return
         request = ApprovalRequest(
             f"pair:{self._participant}:{secrets.token_hex(4)}",
-            f"device {self._participant} wants to join the bus and shows {code}",
+            f"device {self._participant} asks to join the bus and shows {code}",
             f"A device at {self._address} asks to join as {self._participant!r}. "
             f"Answer yes only if its display shows {code}. "
             f"It would get: {rights}.",
@@ -269,7 +269,7 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
     finally:
         conversation.peer.close(1000, "")
     if join.key_sha256 is not None and (shown is None or key_fingerprint(shown) != join.key_sha256):
-        raise PairingRefused("it named another key than it showed")
+        raise PairingRefused("it sent a different key than it showed")
     return join
 
 
@@ -287,5 +287,5 @@ class PairingRefused(BridgeheadError):
 
     def __init__(self, cause: str) -> None:
         super().__init__(
-            f"pairing failed: {cause}", hint="the bridge must run with --pairing, and someone must answer yes"
+            f"pairing failed: {cause}", hint="run the bridge with --pairing, and answer yes to the request"
         )

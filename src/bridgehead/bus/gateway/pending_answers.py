@@ -93,7 +93,7 @@ async def _send_open_items(notices: Notices, send: Callable[[Notice], None]) -> 
         for notice in await asyncio.to_thread(notices.open_items):
             send(notice)
     except BridgeheadError as error:
-        _log.warning("what waits could not be read: %s", error.message)
+        _log.warning("pending items could not be read: %s", error.message)
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -141,14 +141,14 @@ class Speaker:
         if participant is None or participant_id not in self._relay.connected:
             return SpokenAnswer(problem=f"{participant_id} is not connected")
         if self._approvals is None or participant.source in self._waiting:
-            return SpokenAnswer(problem=f"{participant_id} has been asked something else and has not answered")
+            return SpokenAnswer(problem=f"{participant_id} has not answered an earlier question yet")
         key = f"ask-{secrets.token_hex(8)}"
         waiting = self._waiting[participant.source] = asyncio.get_running_loop().create_future()
         try:
             title = f"{participant_id}: {text.strip().partition(chr(10))[0]}"
             await asyncio.to_thread(self._approvals.ask, ApprovalRequest(key, title, text, wait_s, choices=()))
             if not self._say(participant, text, lang, expect_response=True):
-                return SpokenAnswer(problem="the hub is away")
+                return SpokenAnswer(problem="the hub is not connected")
             async with asyncio.timeout(wait_s):
                 return SpokenAnswer(await answered_anywhere(self._approvals, key, f"bus {participant_id}", waiting))
         except TimeoutError:

@@ -49,7 +49,7 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
     except DialRefused as refused:
         return [_refused(options.url, refused)]
     except (Unreachable, BridgeheadError) as error:
-        return [Finding("hub-unreachable", "broken", error.message, "bridgehead bus serve starts one")]
+        return [Finding("hub-unreachable", "broken", error.message, "`bridgehead bus serve` starts one")]
     findings = [Finding("hub-reachable", "fine", f"{options.url} answers")]
     try:
         findings.append(await _greeting(conversation))
@@ -77,7 +77,7 @@ async def _greeting(conversation: ClientConversation) -> Finding:
         async with asyncio.timeout(2):
             value = decode_json(await conversation.receive())
     except TimeoutError:
-        return Finding("hub-silent", "look", "the hub did not greet; it may not be a message bus")
+        return Finding("hub-silent", "look", "the hub sent no greeting; it may not be a message bus")
     if is_encrypted(value):
         return Finding(
             "hub-encrypted",
@@ -87,7 +87,7 @@ async def _greeting(conversation: ClientConversation) -> Finding:
         )
     read = read_value(value)
     if isinstance(read, Malformed):
-        return Finding("hub-greeting", "broken", f"the hub's first frame is no message ({read.reason})")
+        return Finding("hub-greeting", "broken", f"the hub's first frame is not a message ({read.reason})")
     return Finding("hub-greeting", "fine", f"it greets with {read.message.type!r}")
 
 
@@ -99,12 +99,12 @@ async def _echo(conversation: ClientConversation) -> Finding:
             while True:
                 read = read_value(decode_json(await conversation.receive()))
                 if not isinstance(read, Malformed) and read.message == probe:
-                    return Finding("hub-echo", "fine", "it passes messages on unchanged, to their sender too")
+                    return Finding("hub-echo", "fine", "it relays messages unchanged, also to their sender")
     except TimeoutError:
         return Finding(
             "hub-echo",
             "broken",
-            "a message sent to the hub did not come back unchanged; replies could not be told from echoes",
+            "a message sent to the hub did not come back unchanged; replies cannot be told apart from echoes",
         )
 
 
@@ -115,7 +115,7 @@ async def _origin(options: CheckOptions) -> Finding:
     try:
         await dial(Target(options.url, page), conversation)
     except BridgeheadError:
-        return Finding("hub-origin", "fine", "it turns web pages away")
+        return Finding("hub-origin", "fine", "it refuses connections from web pages")
     conversation.peer.abort()
     return Finding(
         "hub-origin",
@@ -143,15 +143,13 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
         pass
     findings = [_names(topics, options.profile)]
     if bad:
-        findings.append(
-            Finding("hub-bad-frames", "look", f"{bad} frames that are no messages were passed on to everybody")
-        )
+        findings.append(Finding("hub-bad-frames", "look", f"{bad} invalid frames were relayed to all clients"))
     if options.assistant and topics & {MATCHED, UNMATCHED, HANDLED, "complete_intent_failure"}:
         findings.append(
             Finding(
                 "two-orchestrators",
                 "broken",
-                "somebody else orchestrates on this hub, so every utterance would be answered twice",
+                "another program handles utterances on this hub; each would be answered twice",
                 "remove assistant from [bus]",
             )
         )
@@ -165,7 +163,7 @@ def _names(topics: set[str], profile: str) -> Finding:
         return Finding(
             "hub-names",
             "broken",
-            "a core that knows legacy names is here, and profile spec writes none, so it hears nothing",
+            "a core that uses legacy names is connected, and profile spec sends none, so it receives nothing",
             'set profile = "auto" in [bus]',
         )
     if legacy and spec:
@@ -176,7 +174,7 @@ def _names(topics: set[str], profile: str) -> Finding:
         return Finding(
             "hub-names",
             "look",
-            "it carries specification names only; a core that knows no others misses the first utterances",
+            "it carries specification names only; a core that uses no others misses the first utterances",
             'set profile = "spec" in [bus]',
         )
-    return Finding("hub-names", "fine", "nobody spoke while we listened; profile auto decides when somebody does")
+    return Finding("hub-names", "fine", "no traffic was seen; profile auto decides at the first message")

@@ -261,7 +261,7 @@ class TooManyParticipants(BridgeheadError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"{limit} participants are known already; no more are taken", hint="raise max_participants in [bus]"
+            f"{limit} participants are the maximum; no more are accepted", hint="raise max_participants in [bus]"
         )
 
 

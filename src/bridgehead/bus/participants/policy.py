@@ -38,7 +38,7 @@ class SessionPolicy(msgspec.Struct, frozen=True):
         pipeline = _texts("pipeline", table["pipeline"]) if "pipeline" in table else None
         if pipeline == ():
             # An empty pipeline means "deployment default" and would widen access (B-32).
-            raise BadPolicy("pipeline", "must name at least one pipeline")
+            raise BadPolicy("pipeline", "must list at least one pipeline")
         return cls(
             {field: _texts(field, table[field]) for field in DENYLISTS if field in table},
             pipeline,
@@ -149,7 +149,7 @@ def _texts(field: str, value: object) -> tuple[str, ...]:
 
 def _entries(value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(entry, dict) for entry in value.values()):
-        raise BadPolicy("intent_context", "must be a table of entries, each with a value")
+        raise BadPolicy("intent_context", "must be a table with a value for each entry")
     return value
 
 

@@ -207,7 +207,7 @@ def check_participant_id(participant_id: str) -> str:
     """The id, if it is one (bus §17)."""
     if PARTICIPANT_ID.fullmatch(participant_id) is None:
         raise ConfigError(
-            f"{participant_id!r} cannot be a participant id",
+            f"{participant_id!r} is not a valid participant ID",
             hint="use 1 to 64 letters, digits, dots, underscores and hyphens",
         )
     return participant_id
@@ -224,7 +224,7 @@ def _checked(limits: Limits) -> Limits:
     for name in limits.__struct_fields__:
         value = getattr(limits, name)
         if value is not None and not 0 < value < math.inf:
-            raise ConfigError(f"limits: {name} must be a number above zero")
+            raise ConfigError(f"limits: {name} must be greater than zero")
     return limits
 
 
@@ -236,5 +236,5 @@ def _remembering(profile: AssistantProfile) -> AssistantProfile:
 
 def _managed_session(session_id: str | None) -> str | None:
     if session_id in ("", DEFAULT):
-        raise ConfigError("managed_session_id must be a name of its own, neither empty nor 'default'")
+        raise ConfigError("managed_session_id must not be empty or 'default'")
     return session_id

@@ -78,8 +78,8 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
     if target.pin.is_exact and not _is_pinned(transport, target.pin):
         transport.abort()
         raise BridgeheadError(
-            f"{_safe(target.url)} shows another key or certificate than the one it was enrolled with; nothing was sent",
-            hint="if the bridge was set up anew, enrol this participant again",
+            f"{_safe(target.url)} presents a different key or certificate than at enrolment; nothing was sent",
+            hint="if the bridge was reinstalled, enrol this participant again",
         )
     return transport
 
@@ -207,17 +207,19 @@ class ClientConversation(Conversation):
 
 
 class BadUrl(UserError):
-    """An address that is no WebSocket URL."""
+    """An address that is not a WebSocket URL."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(f"{url!r} is no WebSocket URL", hint="write ws://host:port/path or wss://host:port/path")
+        super().__init__(f"{url!r} is not a WebSocket URL", hint="write ws://host:port/path or wss://host:port/path")
 
 
 class Unreachable(BridgeheadError):
     """Nobody answered, or not as a WebSocket server does."""
 
     def __init__(self, url: str, cause: str) -> None:
-        super().__init__(f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that it is served")
+        super().__init__(
+            f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that the server is running"
+        )
 
 
 class DialRefused(BridgeheadError):

@@ -288,6 +288,6 @@ class AddressInUse(BridgeheadError):
     def __init__(self, address: str, error: OSError) -> None:
         super().__init__(
             f"cannot listen on {address}: {error.strerror or error}",
-            hint="if a bus already answers there, reach it with --hub URL; otherwise choose another address",
+            hint="if a bus already runs there, connect to it with --hub URL; otherwise choose another address",
         )
         self.address = address

@@ -149,7 +149,8 @@ def _shown_credentials(path: Path) -> dict[str, Any]:
         key = Ed25519PrivateKey.from_private_bytes(seed[2:34])
     except (OSError, ValueError, IndexError) as error:
         raise ConfigError(
-            f"{path} is no credentials file: {error!s}", hint="it holds a user JWT and a seed, as nsc writes it"
+            f"{path} is not a credentials file: {error!s}",
+            hint="it must contain a user JWT and a seed, as written by nsc",
         ) from error
     return {
         "user_jwt_cb": lambda: found[0].encode(),

@@ -83,8 +83,8 @@ class NameOwners:
         except (TimeoutError, Error) as error:
             why = str(error) or "it is away"
             raise BridgeheadError(
-                f"{us.participant!r} cannot join before the register of the deployment answers: {why}",
-                hint="check the NATS server; the participant tries again by itself",
+                f"{us.participant!r} cannot join until the deployment's registry answers: {why}",
+                hint="check the NATS server; the participant retries automatically",
             ) from error
 
     async def register_enrolled(self) -> None:
@@ -154,5 +154,5 @@ class ParticipantElsewhere(BridgeheadError):
     def __init__(self, participant_id: str, bridge: str) -> None:
         super().__init__(
             f"{participant_id!r} is a participant of bridge {bridge} in this deployment, with another credential",
-            hint=f"use another name here, or revoke it there; if that bridge is gone, set bridge_id = {bridge!r} here",
+            hint=f"use another name, or revoke it there; if that bridge is gone, set bridge_id = {bridge!r} here",
         )

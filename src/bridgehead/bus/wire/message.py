@@ -56,7 +56,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
         """`reply` under this topic plus `.response`, which only some topics have."""
         if self.type.endswith(".response") or ":" in self.type:
             raise UserError(
-                f"no response topic can be derived from {self.type!r}", hint="name the topic of the answer yourself"
+                f"no response topic can be derived from {self.type!r}", hint="give the reply topic explicitly"
             )
         return self.reply(f"{self.type}.response", data)
 

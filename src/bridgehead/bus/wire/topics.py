@@ -158,11 +158,11 @@ class TopicPatterns(msgspec.Struct, frozen=True):
 
 
 class BadTopicPattern(ConfigError):
-    """A publish or deliver list holds something that is no topic pattern."""
+    """A publish or deliver list holds something that is not a topic pattern."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__(
-            f"{pattern!r} is no topic pattern",
+            f"{pattern!r} is not a topic pattern",
             hint="write a topic, a prefix that ends in .* or :*, or * for everything",
         )
 

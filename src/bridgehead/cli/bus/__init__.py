@@ -14,7 +14,7 @@ COMMANDS = {
     "send": ("bridgehead.cli.bus.talk:send", "Send one message, or say something and hear the answer."),
     "tail": ("bridgehead.cli.bus.talk:tail", "Show messages as they pass."),
     "chat": ("bridgehead.cli.bus.talk:chat", "Talk to the assistant line by line."),
-    "announce": ("bridgehead.cli.bus.talk:announce", "Say something to everybody, or to one site."),
+    "announce": ("bridgehead.cli.bus.talk:announce", "Speak to all participants, or to those of one site."),
     "ask": ("bridgehead.cli.bus.talk:ask", "Ask one participant and print its answer."),
     "link": ("bridgehead.cli.bus.serve:link", "Print links to a running bus."),
     "check": ("bridgehead.cli.bus.serve:check", "Say what is wrong with a hub."),

@@ -147,7 +147,7 @@ def list_participants(app: App, state: str | None) -> None:
     rows = [(p.id, p.role, p.mode, p.credential, p.expires or "–") for p in listed]
     app.emit(
         {"participants": [msgspec.to_builtins(p) for p in listed]},
-        lambda: columns([head, *rows], width=120, flexible=0) if rows else "nobody is enrolled yet\n",
+        lambda: columns([head, *rows], width=120, flexible=0) if rows else "no participants yet\n",
     )
 
 

@@ -110,7 +110,7 @@ def _findings(findings: list[Finding]) -> str:
     "--upstream",
     type=click.Path(path_type=Path),
     metavar="JOINFILE",
-    help="Forward what is not understood to this bridge.",
+    help="Forward utterances that are not understood to this bridge.",
 )
 @click.pass_obj
 def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
@@ -131,7 +131,9 @@ def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
 @click.option("--listen", metavar="ADDR", help="Address for participants (for programs, with --sidecar).")
 @click.option("--public-url", metavar="URL", help="Public URL for join files.")
 @click.option("--state", metavar="DIR", help="State directory of this bridge.")
-@click.option("--upstream", metavar="URL", help="Forward what is not understood to this bridge (with --join).")
+@click.option(
+    "--upstream", metavar="URL", help="Forward utterances that are not understood to this bridge (with --join)."
+)
 @click.option("--sidecar", is_flag=True, help="Serve a loopback hub for a program that cannot authenticate.")
 @click.option("--join", type=click.Path(path_type=Path), help="Join file for --upstream or --sidecar.")
 @click.pass_obj
@@ -139,12 +141,12 @@ def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, 
     """Run a gateway in front of an existing hub, or connect a plain program to a bridge."""
     if sidecar:
         if join is None:
-            raise UserError("--sidecar needs --join FILE", hint="bridgehead bus participant add ID makes one")
+            raise UserError("--sidecar needs --join FILE", hint="create one with `bridgehead bus participant add ID`")
         return _run_sidecar(app, read_join_file(join), flags["listen"] or HUB_ADDRESS)
     if flags["hub"] is None:
-        raise UserError("bus bridge needs --hub URL", hint="bridgehead bus serve brings its own hub")
+        raise UserError("bus bridge needs --hub URL", hint="`bridgehead bus serve` has its own hub")
     if (upstream is None) != (join is None):
-        raise UserError("--upstream URL and --join FILE belong together")
+        raise UserError("--upstream URL and --join FILE must be given together")
     if upstream is not None:
         check_bridge_url(upstream)
     return _serve(app, flags, join, upstream_url=upstream)
@@ -218,7 +220,7 @@ async def _signalled() -> None:
 def _run_sidecar(app: App, join: JoinFile, address: str) -> int:
     where = Address.parse(address)
     if not where.is_loopback:
-        raise UserError("a side-car listens on loopback only", hint="leave --listen out")
+        raise UserError("a side-car listens on loopback only", hint="omit --listen")
 
     async def main() -> int:
         sidecar = LoopbackHub(join)

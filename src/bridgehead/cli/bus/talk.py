@@ -36,7 +36,7 @@ from bridgehead.host.terminal import escape_controls
 
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
-WHO: Final = "bridgehead bus participant list shows who is enrolled; what is said to an absent one is not kept"
+WHO: Final = "`bridgehead bus participant list` shows who is enrolled; what is said to an absent one is not kept"
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,7 +110,7 @@ def send(
             if isinstance(reached, Satellite):
                 await reached.settled(wait_s)
             elif source is not None and (problem := await reached.undelivered(wait_s)) is not None:
-                raise BridgeheadError(f"{str(to)!r} did not get it: {problem}", hint=WHO)
+                raise BridgeheadError(f"{str(to)!r} did not receive it: {problem}", hint=WHO)
         app.emit({"sent": message.type}, lambda: f"sent {message.type}" + (f" to {to}" if to else ""))
         return ExitCode.DONE
 
@@ -131,7 +131,7 @@ def announce(app: App, text: str, site: str | None, lang: str | None, state: str
     folder = settings_and_folder(app, state)[1]
     told = speak(folder, SpeakRequest(text, lang, site, wait_s=0), Told)
     if not told.participants:
-        raise BridgeheadError("nobody is connected" + (f" at {site}" if site else ""), hint=WHO)
+        raise BridgeheadError("no participant is connected" + (f" at {site}" if site else ""), hint=WHO)
     app.emit({"told": list(told.participants)}, lambda: f"told {', '.join(told.participants)}")
     return ExitCode.DONE
 
@@ -162,7 +162,7 @@ def _message(topic: str, data: bytes, to: str | None) -> Message:
     frame = b'{"type":%b,"data":%b,"context":%b}' % parts
     read = read_frame(frame)
     if not isinstance(read, Accepted):
-        raise UserError(f"this is no message: {read.reason}", hint="DATA must be one JSON object")
+        raise UserError(f"this is not a message: {read.reason}", hint="DATA must be one JSON object")
     return read.message
 
 
@@ -247,7 +247,7 @@ async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines
         showing.cancel()
         await asyncio.wait((showing,))
         if not showing.cancelled() and (ended := showing.exception()) is not None:
-            app.say(f"{ended}; Enter leaves")
+            app.say(f"{ended}; press Enter to exit")
     return await typing
 
 

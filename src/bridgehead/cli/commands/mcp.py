@@ -41,7 +41,9 @@ def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
     from bridgehead.mcp_server.transports.stdio import serve
 
     if sys.stdin.isatty():
-        app.say("an agent's host starts this command and speaks to it; `bridgehead setup` registers it (Ctrl-C ends)")
+        app.say(
+            "this command is meant to be started by an agent host; register it with `bridgehead setup` (Ctrl-C to stop)"
+        )
     serve(lambda: App(cwd=project, environ=app.environ).assembly(warns=False))
 
 

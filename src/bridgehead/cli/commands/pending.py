@@ -72,7 +72,7 @@ def pending(app: App, words: tuple[str, ...], everything: bool, here: bool, kind
         "bridgehead answer q-12 --file reply.txt",
         "bridgehead answer q-9 retry",
         "agent < prompt.txt | bridgehead answer q-12 -",
-        'bridgehead answer q-12 --status cancelled --message "not needed any more"',
+        'bridgehead answer q-12 --status cancelled --message "no longer needed"',
     ),
 )
 @click.argument("item_id", metavar="ID")
@@ -124,7 +124,7 @@ def _answer_text(text: str | None, path: Path | None) -> str | None:
         raise UserError("give the answer as TEXT or with --file, not both")
     if path is None and text != "-":
         return text
-    return read_text(path or "-", MAX_ANSWER_BYTES, hint="name a file, or give `-` for standard input")
+    return read_text(path or "-", MAX_ANSWER_BYTES, hint="give a file, or `-` for standard input")
 
 
 def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:

@@ -185,9 +185,7 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
     assembly = app.assembly()
     before = kept_since(assembly.settings, days)
     if before is None:
-        raise UserError(
-            "prune needs to know how much to keep", hint=f"bridgehead record prune --days 90, or set {KEEP_DAYS}"
-        )
+        raise UserError("prune needs --days", hint=f"bridgehead record prune --days 90, or set {KEEP_DAYS}")
     found = inspect(assembly.record_url, quick=True)
     if found.damage:
         raise RecordDamaged(found.where, found.damage[0])

@@ -51,7 +51,7 @@ def domains(app: App, domain: str | None) -> None:
         app.emit({"domains": [_entry(one) for one in known]}, lambda: _domains(known, app.width))
         return
     if not normalise_domain(domain):
-        raise UserError(f"{domain!r} names no domain", hint="bridgehead domains lists those that are known")
+        raise UserError(f"{domain!r} is not a domain name", hint="`bridgehead domains` lists the known ones")
     expert = registry.expert(domain)
     app.emit({"expert": _expert_document(expert)}, lambda: _expert(expert))
 
@@ -62,7 +62,7 @@ def _table(seats: list[Availability]) -> str:
     ]
     ready = sum(seat.can_sit for seat in seats)
     # Half a command is of no use: what to do is never cut, however narrow the terminal is.
-    return columns(rows, width=UNLIMITED, flexible=4) + f"\n{ready} of {len(seats)} could sit now\n"
+    return columns(rows, width=UNLIMITED, flexible=4) + f"\n{ready} of {len(seats)} available\n"
 
 
 def _remark(seat: Availability) -> str:

@@ -155,7 +155,7 @@ class Agreement:
             app.stderr.flush()
             answer = sys.stdin.readline().strip().lower()
         if answer not in ("y", "yes"):
-            raise UserError("nothing was written", hint="repeat with --yes to write what is shown")
+            raise UserError("nothing was written", hint="repeat with --yes to write the changes shown")
 
 
 def _diff(changes: Sequence[Change]) -> str:

@@ -16,6 +16,7 @@ from bridgehead.assembly.council.live import COUNCIL, LiveCouncil, LiveRound, Li
 from bridgehead.cli.output import App
 from bridgehead.council.reporting.render.sentences import can_be_tried_again, one_line, reason_in_words
 from bridgehead.council.running.dry_run import DryRun
+from bridgehead.errors import plural
 from bridgehead.host.clock import SystemClock, parse_iso
 from bridgehead.host.terminal import display_width, escape_controls, pad, truncate
 
@@ -154,16 +155,18 @@ class SpokenWarnings(_Watcher):
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         if line["event"] == "bridge_converted":
-            self._app.warn(f"{line.get('bridge')} needs you ({line.get('halt_reason')}); left out of this council")
+            self._app.warn(
+                f"{line.get('bridge')} needs attention ({line.get('halt_reason')}); left out of this council"
+            )
         kept_back, _, kinds = str(line.get("detail", "")).partition(":")
         if kept_back == "secret_left_out" and kinds not in self._kept_back:
             self._kept_back.add(kinds)
-            self._app.warn(f"left out of the prompts because it looks like a secret: {kinds}")
+            self._app.warn(f"removed from the prompts because it looks like a secret: {kinds}")
 
 
 def table_title(verb: str, facts: Mapping[str, Any]) -> str:
     """`council k3v9qa  review of src/ (34 files, 4,120 lines)   standard   security, testing`."""
-    size = f" ({_counted(facts['files'], 'file')}, {_counted(facts.get('loc') or 0, 'line')})"
+    size = f" ({plural(facts['files'], 'file')}, {plural(facts.get('loc') or 0, 'line')})"
     about = f"{verb} of {facts.get('scope')}" + (size if facts.get("files") else "")
     domains = ", ".join(facts.get("domains") or ())
     return f"council {facts.get('review_id')}  {about}   {facts.get('intensity')}   {domains}"
@@ -207,7 +210,7 @@ def _doing(seat: LiveSeat) -> tuple[str, str]:
         return "needs you" if seat.state == "halted" else "skipped", reason_in_words(seat.reason or "")
     if seat.state == "done":
         looked_again = seat.round is not None and seat.round.step == STAGE_B
-        return "done", "" if looked_again else _counted(seat.found, "finding")
+        return "done", "" if looked_again else plural(seat.found, "finding")
     if seat.state == "pending":
         return "asked", "waits for its answer"
     step = seat.round
@@ -218,7 +221,7 @@ def _doing(seat: LiveSeat) -> tuple[str, str]:
 
 def _step(step: LiveRound, seat: LiveSeat) -> str:
     said = _STEPS.get(step.step, step.step)
-    challenges = _counted(sum(one.outcome == "open" for one in seat.challenges), "challenge")
+    challenges = plural(sum(one.outcome == "open" for one in seat.challenges), "challenge")
     return said.format(heard=min(step.heard, len(step.agents)), asked=len(step.agents), challenges=challenges)
 
 
@@ -236,10 +239,6 @@ def _last_cell(seat: LiveSeat, review_id: str) -> str:
     tokens = (seat.tokens_in or 0) + (seat.tokens_out or 0)
     cost = f"  ${seat.cost_usd:.2f}" if seat.cost_usd else ""
     return (f"{tokens / 1000:.1f}k tokens" if tokens else "") + cost
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def calls_document(planned: DryRun) -> dict[str, Any]:
@@ -270,14 +269,14 @@ def calls_text(planned: DryRun) -> str:
     lines += [f"note   {one_line(note)}" for note in planned.notes]
     for seat in planned.seats:
         models = ", ".join(model or "default model" for model in seat.models)
-        lines.append(f"{seat.name}   {seat.connection}, {models}   at most {seat.most_calls} calls")
+        lines.append(f"{seat.name}   {seat.connection}, {models}   at most {plural(seat.most_calls, 'call')}")
         if seat.name in planned.refusals:
             lines.append(f"  its last call was refused: {one_line(planned.refusals[seat.name])}")
         lines += [f"  {call.key}   {len(call.prompt):,} characters" for call in seat.first_calls]
     if planned.coordinator:
-        lines.append(f"second look   {planned.coordinator}   at most {planned.stage_b_calls} calls")
+        lines.append(f"second look   {planned.coordinator}   at most {plural(planned.stage_b_calls, 'call')}")
     lines += [
         f"{bridge}   no model call: {reason_in_words(one_line(reason))}" for bridge, reason in planned.no_calls.items()
     ]
-    lines.append(f"{planned.first_calls} calls for certain, at most {planned.most_calls}; none was made")
+    lines.append(f"{plural(planned.first_calls, 'call')} for certain, at most {planned.most_calls}; none was made")
     return "\n".join(lines) + "\n"

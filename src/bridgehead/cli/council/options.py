@@ -31,9 +31,9 @@ watch_option = click.option("--watch", is_flag=True, help="Print events as NDJSO
 def _place_for_sarif(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
     """Refused before any call is made: nobody wants to pay for a council and then miss its file."""
     if path is not None and path.is_dir():
-        raise UserError(f"--sarif {path}: this is a directory", hint="name a file in it")
+        raise UserError(f"--sarif {path}: this is a directory", hint="give a file name in it")
     if path is not None and not path.parent.is_dir():
-        raise UserError(f"--sarif {path}: there is no directory {path.parent}", hint="make it, then repeat")
+        raise UserError(f"--sarif {path}: there is no directory {path.parent}", hint="create it, then retry")
     return path
 
 
@@ -134,12 +134,12 @@ def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
         listed = msgspec.convert(yaml.safe_load(read_text(path)), tuple[Requirement, ...])
     except (yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
         problem = " ".join(str(error).split())
-        raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT) from error
+        raise UserError(f"{path} is not a list of requirements: {problem}", hint=_REQUIREMENT) from error
     ids = [one.id for one in listed]
     twice = [one for one in dict.fromkeys(ids) if ids.count(one) > 1]
     if not listed or twice:
         problem = f"{', '.join(twice)} is there twice" if twice else "it is empty"
-        raise UserError(f"{path} is no list of requirements: {problem}", hint=_REQUIREMENT)
+        raise UserError(f"{path} is not a list of requirements: {problem}", hint=_REQUIREMENT)
     return listed
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App, ago, columns, one_line
-from bridgehead.errors import UserError
+from bridgehead.errors import UserError, plural
 from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def baseline(app: App, review_id: str | None, reason: str | None, accept_critica
     left = f"; left out, CRITICAL: {', '.join(done.left_out)}" if done.left_out else ""
     app.emit(
         {"accepted": done.new, "kept": done.kept, "left_out": list(done.left_out), "file": done.path},
-        lambda: f"accepted {done.new} findings, kept {done.kept}{left}   in {done.path}",
+        lambda: f"accepted {plural(done.new, 'finding')}, kept {done.kept}{left}   in {done.path}",
     )
 
 
@@ -180,7 +180,7 @@ def _date(text: str | None) -> dt.date | None:
     try:
         return dt.date.fromisoformat(text)
     except ValueError as error:
-        raise UserError(f"--until {text!r} is no date", hint="write it as 2027-03-01") from error
+        raise UserError(f"--until {text!r} is not a date", hint="write it as 2027-03-01") from error
 
 
 def _listed(council: CouncilLine) -> dict[str, Any]:

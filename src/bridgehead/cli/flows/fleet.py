@@ -40,7 +40,7 @@ database_option = click.option(
 @database_option
 @click.option("--queue", default="default", show_default=True, help="The queue to put the run into.")
 @click.option("--id", "key", metavar="KEY", help="Submit once under this key; the same key again joins that run.")
-@click.option("--priority", type=click.IntRange(1, 1000), default=100, show_default=True, help="1 is taken first.")
+@click.option("--priority", type=click.IntRange(1, 1000), default=100, show_default=True, help="1 is the highest.")
 @click.option("--at", "moment", metavar="TIME", help="Not before this time, in ISO 8601; without an offset, UTC.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
@@ -91,18 +91,18 @@ def submit(
     type=click.IntRange(1, 1000),
     default=4,
     show_default=True,
-    help="Runs at work at once per worker; the worker started last decides for its queue. Waiting runs do not count.",
+    help="Concurrent runs per worker; the last worker started sets it for its queue. Waiting runs do not count.",
 )
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the flows are."
 )
-@click.option("--handler", help="Who answers what flows ask: cmd:COMMAND, runtime:NAME or rig:ID; default: anyone.")
+@click.option("--handler", help="Who answers requests: cmd:COMMAND, runtime:NAME or rig:ID; default: anyone.")
 @click.option(
     "--limit",
     "limits",
     multiple=True,
     metavar="NAME=N[,N/s|m|h]",
-    help="Calls of an agent, or of a handler (runtime:NAME), at once and in a time, across the fleet; repeatable.",
+    help="Limit concurrent calls and call rate of an agent or handler (runtime:NAME) in the fleet; repeatable.",
 )
 @click.option("--app-version", help="The version of this code; default: a digest of the Python files in the folder.")
 @click.pass_obj
@@ -116,7 +116,7 @@ def worker(
     limits: tuple[str, ...],
     app_version: str | None,
 ) -> None:
-    """Run flows of a fleet until Ctrl-C or SIGTERM, which let the passes at work end.
+    """Run flows of a fleet until Ctrl-C or SIGTERM, which let running passes end.
 
     The worker serves the flows in the *.py files of its folder and of flows/ below it. A run that has begun is
     continued by workers of the same version only; new runs go to those of the newest version.
@@ -152,7 +152,7 @@ def worker(
     here.start()
     app.say(f"worker {here.id} of version {app_version or version} serves {', '.join(sorted(flows))} on {queue}")
     stopped.wait()
-    app.say("stopping: no new runs are taken; once more ends it at once")
+    app.say("stopping: no new runs are started; press Ctrl-C again to end at once")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     here.stop()
@@ -168,7 +168,7 @@ def here(app: App, root: Path | None, database: str | None) -> Iterator[Fleet | 
         shown = root is None and (database is not None or has_begun(url))
     except StoreError as error:
         shown = False
-        app.warn(f"the runs of the fleet are not known: {error.message}")
+        app.warn(f"cannot list the runs of the fleet: {error.message}")
     if not shown:
         yield None
         return

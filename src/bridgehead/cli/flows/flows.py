@@ -15,7 +15,7 @@ import click
 from bridgehead.cli.click_classes import Group
 from bridgehead.cli.flows import fleet, reports, run_resume
 from bridgehead.cli.output import App, read_text
-from bridgehead.errors import UserError
+from bridgehead.errors import UserError, plural
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.handlers import Reply, make_handler
 from bridgehead.flows.operations.cancel import cancel as cancel_run
@@ -187,7 +187,9 @@ def respond(
 @click.argument("flow_id", metavar="[ID]", required=False)
 @directory_option
 @click.option(
-    "--page", type=click.IntRange(1), help=f"This page of its steps, {reports.STEPS_PER_PAGE} each; default: the last."
+    "--page",
+    type=click.IntRange(1),
+    help=f"Show this page of its steps, {reports.STEPS_PER_PAGE} each; default: the last.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show every step.")
 @fleet.database_option
@@ -247,7 +249,7 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
 
     days = keep_days(app.assembly().settings) or None if days is None else days
     if days is None:
-        raise UserError("how old may flows become?", hint="bridgehead flow prune --days 30, or set flows.keep_days")
+        raise UserError("prune needs --days", hint="bridgehead flow prune --days 30, or set flows.keep_days")
     gone = prune_runs(root or app.cwd, days, failed=failed, dry_run=dry_run)
     with fleet.here(app, root, database) as known:
         gone = (*gone, *known.prune(days, failed=failed, dry_run=dry_run)) if known is not None else gone
@@ -305,7 +307,7 @@ def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> N
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="Questions of one run that the handler is given at once (`gather`, `map`).",
+    help="Concurrent requests of one run (`gather`, `map`).",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
 @click.pass_obj
@@ -327,8 +329,8 @@ def drive(
         done = drive_command(request, answers, inputs, on_stderr=_pass_on)
     if done.gave_up:
         raise UserError(
-            f"{command[0]} still waits after {done.runs} runs; no further request was handed on",
-            hint="its files are where it left them: answer and resume it, or raise --max-iterations",
+            f"{command[0]} is still waiting after {plural(done.runs, 'run')}; no further request was answered",
+            hint="its files are unchanged: answer and resume it, or raise --max-iterations",
         )
     app.stdout.flush()
     _show_bytes(done.stdout)
@@ -355,7 +357,7 @@ def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> No
             while watched.look():
                 watched.wait()
             return
-        app.say("watching for answers; Ctrl-C stops")
+        app.say("watching for answers; press Ctrl-C to stop")
         while True:
             watched.look()
             time.sleep(WATCH_SECONDS)
@@ -373,10 +375,10 @@ def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLin
 
 def _answer_text(app: App, path: str | None, text: str | None, limit: int) -> str | None:
     if path is not None and text is not None:
-        raise UserError("give the answer with --response-file or with --response, not both")
+        raise UserError("--response-file and --response cannot be combined")
     if path is None:
         return text
-    return read_text(path if path == "-" else app.cwd / path, limit, hint="flows.response_mib raises that")
+    return read_text(path if path == "-" else app.cwd / path, limit, hint="raise flows.response_mib")
 
 
 def _pass_on(chunk: bytes) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from bridgehead.cli.output import ago, columns
-from bridgehead.errors import UserError
+from bridgehead.errors import UserError, plural
 from bridgehead.flows.calls import Call
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.inspect import PART, CheckedRun, ListResult, StatusResult, Step
@@ -32,7 +32,7 @@ class StepPage(NamedTuple):
         if everything:
             return cls(tuple(steps), total)
         if page is not None and page > pages:
-            raise UserError(f"the steps of this flow have {pages} pages, not {page}")
+            raise UserError(f"there is no page {page}: the steps of this flow take {plural(pages, 'page')}")
         start = ((page or pages) - 1) * STEPS_PER_PAGE
         return cls(tuple(steps[start : start + STEPS_PER_PAGE]), total, start + 1)
 
@@ -68,7 +68,7 @@ def check_text(name: str, checked: Sequence[CheckedRun]) -> str:
         for one in checked
     ]
     refused = sum(not one.goes_on for one in checked)
-    return "\n".join([*lines, f"{len(checked) - refused} of {len(checked)} paused runs go on"]) + "\n"
+    return "\n".join([*lines, f"{len(checked) - refused} of {len(checked)} paused runs can be resumed"]) + "\n"
 
 
 def status_document(found: StatusResult, shown: StepPage) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def explain(app: App, name: str) -> int:
 def resume(app: App, flow_id: str | None, line: CommandLine) -> int:
     """Resume the flow paused in this directory."""
     if line.flags.get("fresh"):
-        raise UserError("--fresh starts a flow over: bridgehead flow run NAME --fresh")
+        raise UserError("--fresh works with `bridgehead flow run NAME` only")
     with run_inputs(app, line.root) as inputs, _flow_codes():
         return _show_result(app, resume_paused(line, app.cwd, inputs, flow_id=flow_id))
 

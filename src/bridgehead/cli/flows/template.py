@@ -10,6 +10,7 @@ import click
 
 from bridgehead.cli.click_classes import Group
 from bridgehead.cli.output import App, columns
+from bridgehead.errors import plural
 from bridgehead.flows.template_create import package as packages
 
 HEAD = ("NAME", "LANGUAGE", "FILES", "ABOUT", "PATH")
@@ -30,7 +31,7 @@ def template() -> None:
 )
 @package_argument
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--name", required=True, help='What the project is called: "Acme Shop".')
+@click.option("--name", required=True, help='Name of the project, such as "Acme Shop".')
 @click.option("--entity", default="", help='Main entity in the singular, such as Order or "Order Line".')
 @click.option("--author", default="", help="Author; default: as in the package.")
 @click.option("--feature", is_flag=True, help="Add only the entity's files to an existing project.")
@@ -39,9 +40,9 @@ def new(app: App, /, package: Path, directory: Path, **names: Any) -> int:
     """Create a project, or one feature of it, from PACKAGE in DIRECTORY. Existing files are never overwritten."""
     made = packages.make(packages.open_package(package), directory, **names)
     for path in made.missing:
-        app.warn(f"the new files refer to {path} of the original, which the package does not have")
+        app.warn(f"the new files refer to {path}, which the package does not contain")
     document = {"path": str(made.path), "files": list(made.files), "missing": list(made.missing)}
-    app.emit(document, lambda: f"{made.path}: {_count(len(made.files), 'file')}")
+    app.emit(document, lambda: f"{made.path}: {plural(len(made.files), 'file')}")
     return 0
 
 
@@ -91,7 +92,7 @@ def check(app: App, /, package: Path, build: bool) -> int:
 
     def text() -> str:
         scored = "no score: nothing to prove" if proof.score is None else f"score {proof.score:g} ({proof.grade})"
-        lines = [f"{proof.proven} of {_count(proof.files, 'file')} proven, {scored}"]
+        lines = [f"{proof.proven} of {plural(proof.files, 'file')} proven, {scored}"]
         lines += [f"wrong: {line}" for line in proof.problems]
         lines += [f"not proven: {line}" for line in proof.unproven]
         lines += [f"ran {result.command}: {result.problem or 'it went well'}" for result in built if not result.skipped]
@@ -112,7 +113,3 @@ def _summary(package: packages.TemplatePackage) -> dict[str, Any]:
         "about": package.origin.entity,
         "files": [template.path for template in package.templates],
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -94,7 +94,7 @@ def body_reader(typed: str | None) -> Callable[[], str] | None:
 def _read_body(typed: str) -> str:
     raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1) if typed == "-" else _read_file(typed)
     if len(raw) > MAX_BODY_BYTES:
-        raise UserError(f"--body-file {typed} is larger than the 50 MiB an envelope may have")
+        raise UserError(f"--body-file {typed} is larger than 50 MiB, the limit for an envelope")
     return raw.decode("utf-8", "replace")
 
 

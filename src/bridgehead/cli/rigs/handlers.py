@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bridgehead.cli.rigs.arguments import ArgumentRefused, Arguments, body_reader
-from bridgehead.errors import UserError
+from bridgehead.errors import UserError, plural
 from bridgehead.exit_codes import ExitCode
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.terminal import EncodedText, Style, uses_colour
@@ -115,7 +115,7 @@ def init(console: RigConsole) -> None:
     console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
     console.say(f"hook {placed.hook_path}")
     if placed.result.signing_key:
-        console.say("git signs in this clone from now on; `member add` puts the key on record for the others")
+        console.say("git now signs in this clone; `member add` publishes the key to the other rigs")
 
 
 def new(console: RigConsole) -> None:
@@ -187,8 +187,7 @@ def status(console: RigConsole) -> int:
         console.say(f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns"))
     owe, owed = (sum(getattr(thread, name) or 0 for thread in found.threads) for name in ("owe", "owed"))
     if owe or owed:
-        answers = f"{owe} answer{'s' * (owe != 1)}"
-        console.say(f"this rig owes {answers} and is owed {owed}; rig-bridge inbox --owed lists them")
+        console.say(f"this rig owes {plural(owe, 'answer')} and is owed {owed}; rig-bridge inbox --owed lists them")
     return ExitCode.DONE
 
 

@@ -20,7 +20,7 @@ class UnknownStore(ConfigError):
     def __init__(self, scheme: str, why: str) -> None:
         # Only the scheme is shown: the rest may hold a password.
         super().__init__(
-            f"the record's address {scheme}:… is not usable: {why}",
+            f"the record's address {scheme}:… cannot be used: {why}",
             hint="[store] url takes a file path, sqlite:///PATH or postgresql://USER@HOST/DATABASE",
         )
 
@@ -52,7 +52,7 @@ def record_file(address: str | Path) -> Path | None:
         return None
     path = _sqlite_path(str(address)) if scheme else Path(address).expanduser()
     if "\0" in str(path) or not path.name:
-        raise ConfigError(f"the record's path {str(path)!r} names no file")
+        raise ConfigError(f"the record's path {str(path)!r} is not a file name")
     return path
 
 
@@ -79,7 +79,7 @@ def _sqlite_path(url: str) -> Path:
 
     scheme, _, rest = url.partition(":")
     if scheme.lower() != "sqlite":
-        raise UnknownStore(scheme, "there is no such kind of store")
+        raise UnknownStore(scheme, "this kind of store is not supported")
     if not rest.startswith("///") or "?" in rest or "#" in rest:
-        raise UnknownStore(scheme, "after sqlite: come three slashes and an absolute path, nothing else")
+        raise UnknownStore(scheme, "write sqlite:/// and an absolute path")
     return Path("/" + unquote(rest).lstrip("/"))

@@ -274,7 +274,7 @@ class Store(ABC):
             raise NotFound(f"no run {reference!r} in the record {self.where}")
         return run
 
-    # What waits for someone
+    # Pending items
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
         """Ask; `at` is now unless given. A known key is the same question again (see `questions.ask_again`)."""
@@ -462,7 +462,7 @@ def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
 def checked_limit(limit: int) -> int:
     """Return `limit` if a page may be that long; answers stay bounded whatever a surface asks for."""
     if not 1 <= limit <= MAX_PAGE:
-        raise UserError(f"a page holds 1 to {MAX_PAGE} entries, not {limit}")
+        raise UserError(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
     return limit
 
 

@@ -30,14 +30,14 @@ class RecordUnplaceable(RecordError):
     """There is no place for the record: a directory is missing, or is none, or may not be used."""
 
     says = "the record {} cannot be opened: {}"
-    advice = f"mend the path, {_ELSEWHERE}"
+    advice = f"fix the path, {_ELSEWHERE}"
 
 
 class RecordLocked(RecordError):
     """Another process has been writing for longer than we were ready to wait."""
 
     says = "the record {} is locked by another process; gave up after {:g} s, nothing was written"
-    advice = "wait for the other command to end and repeat this one"
+    advice = "wait for the other command to end, then retry"
 
 
 class RecordReadOnly(RecordError):
@@ -51,27 +51,27 @@ class RecordFull(RecordError):
     """No space left where the record is."""
 
     says = "no space is left for the record {}; nothing was written"
-    advice = "free some space and repeat the command; what was recorded before is intact"
+    advice = "free some space, then retry; existing records are intact"
 
 
 class RecordTooNew(RecordError):
     """A newer bridgehead has written this record."""
 
-    says = "the record {} has version {}, this program knows versions up to {}; it was left alone"
+    says = "the record {} has version {}, this program supports versions up to {}; it was not changed"
     advice = f"use the newer bridgehead that wrote it, {_ELSEWHERE}"
 
 
 class NotARecord(RecordError):
     """Something else is where the record should be."""
 
-    says = "{} is not a bridgehead record: {}; it was left alone"
+    says = "{} is not a bridgehead record: {}; it was not changed"
     advice = f"move it away, {_ELSEWHERE}"
 
 
 class RecordDamaged(RecordError):
     """The record is ours, but is not as it was written. Nothing is appended to it."""
 
-    says = "the record {} is damaged ({}); it was left alone"
+    says = "the record {} is damaged ({}); it was not changed"
     advice = (
         "save what can be read with `bridgehead record export --output FILE`; then move it and the files "
         "beside it away, and put a copy made by `bridgehead record backup` in its place"
@@ -81,7 +81,7 @@ class RecordDamaged(RecordError):
 class RecordClosed(RecordError):
     """The store was closed before."""
 
-    says = "the record {} was closed and cannot be used any more"
+    says = "the record {} was closed and can no longer be used"
 
 
 class RecordFailed(RecordError):
@@ -94,7 +94,7 @@ class ServerUnreachable(RecordError):
     """The database server does not answer, or stopped answering."""
 
     says = "the record's server {} cannot be reached: {}"
-    advice = f"start the server or mend the address, {_ELSEWHERE}"
+    advice = f"start the server or fix the address, {_ELSEWHERE}"
 
 
 class ServerRefused(RecordError):

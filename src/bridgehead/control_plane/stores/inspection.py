@@ -131,7 +131,7 @@ def back_up(address: str | Path, target: Path) -> Inspection:
     """Write a checked copy of a whole record, also while it is in use."""
     path = record_file(address)
     if path is None:
-        raise UserError("only a record in a file is copied here", hint="pg_dump copies a Postgres database")
+        raise UserError("only a record in a file can be copied", hint="use pg_dump for a Postgres database")
     found = inspect(path)
     if found.damage or found.note:
         raise UserError(
@@ -151,7 +151,7 @@ def back_up(address: str | Path, target: Path) -> Inspection:
             raise UserError(f"{target} was not written: the copy is damaged ({copied.damage[0]})")
         with translated(target, "written"):
             if not put_in_place(copy, target):
-                raise UserError(f"{target} was not written: it exists already", hint="name another file")
+                raise UserError(f"{target} already exists and was not overwritten", hint="choose another file")
     except sqlite3.Error as error:
         raise failure(f"{path} (copied to {target})", error, waited_seconds=BUSY_SECONDS) from error
     finally:

@@ -64,7 +64,7 @@ class UnusableAddress(ConfigError):
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"the record's postgresql:// address is not usable: {why}",
+            f"the record's postgresql:// address cannot be used: {why}",
             hint="it looks like postgresql://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME; "
             "special characters in a password are percent-encoded",
         )
@@ -169,7 +169,7 @@ class PostgresStore(Store):
         if _VERSIONS_TABLE in tables:
             return int(transaction.rows(_NEWEST_VERSION)[0][0])
         if tables:
-            raise NotARecord(f"schema {self._address.schema} of {self.where}", "it has tables of another program")
+            raise NotARecord(f"schema {self._address.schema} of {self.where}", "it contains tables of another program")
         return 0
 
     def _note_version(self, transaction: Transaction, version: int) -> None:
@@ -369,7 +369,7 @@ def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float
     if code == "53100":
         return RecordFull(where)
     if code == "57014":
-        return ServerUnreachable(where, "a statement took longer than allowed; nothing was written")
+        return ServerUnreachable(where, "a statement timed out; nothing was written")
     if code == "42501" or code.startswith("28"):
         return ServerRefused(where, _first_line(error))
     if code.startswith(("08", "57P")) or (not code and isinstance(error, psycopg.OperationalError)):

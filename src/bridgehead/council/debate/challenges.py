@@ -19,7 +19,7 @@ from bridgehead.council.findings.evidence import EvidenceOutcome
 from bridgehead.council.replies.items import Intake, as_line, as_text, parse_severity
 
 MECHANISMS: Final = frozenset({"missing-assumption", "alternative-explanation", "non-applicability"})
-NOBODY_ANSWERED: Final = "nobody answered this challenge"
+NOBODY_ANSWERED: Final = "this challenge was not answered"
 CODE: Final = "code"
 """Raises a challenge where no agent does: a citation that is not there, a vote that was lost."""
 _RULED: Final = {

@@ -15,6 +15,7 @@ from bridgehead.council.debate.roster import Signal
 from bridgehead.council.findings.dedupe import ALIKE, Wording, scores_above
 from bridgehead.council.findings.references import Relation, find_references, is_same_file, relate
 from bridgehead.council.prompts.packet_limit import characters_omitted
+from bridgehead.errors import plural
 
 CONFLICT_STEPS: Final = 2
 MOST_CONFLICTS: Final = 20
@@ -74,9 +75,9 @@ def find_gaps(task: BridgeInput, scope_files: Sequence[str], entries: Sequence[E
 def synthesis_text(round_number: int, findings: int, challenged: int, added: int, gaps: Sequence[str]) -> str:
     """One sentence per fact: `Round 1: 5 findings. 2 challenged. 1 new domain added. Gap: R-3.`"""
     sentences = [
-        f"Round {round_number}: {_count(findings, 'finding')}.",
+        f"Round {round_number}: {plural(findings, 'finding')}.",
         f"{challenged} challenged.",
-        f"{_count(added, 'new domain')} added." if added else "",
+        f"{plural(added, 'new domain')} added." if added else "",
         *(f"Gap: {gap}." for gap in gaps),
     ]
     return " ".join(filter(None, sentences))
@@ -133,7 +134,3 @@ def _same_requirement(one: Entry, other: Entry) -> bool:
         and one.output.requirement_id == other.output.requirement_id
         and (one.output.met is True) != (other.output.met is True)
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -11,6 +11,7 @@ from bridgehead.contract.words import Mode, Status, TaskType, Verdict
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.scope import named
+from bridgehead.errors import plural
 from bridgehead.exit_codes import ExitCode
 
 _SIGNAL_CODE: Final = {"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED}
@@ -94,7 +95,7 @@ def objections(report: CouncilReport, demands: GateDemands, states: Sequence[Gat
     yield from min((list(_about_state(report, state)) for state in states), key=len, default=[])
     sat = [one.bridge for one in report.participants if one.status == Status.COMPLETED]
     if len(sat) < demands.seats:
-        yield f"{len(sat)} seats completed, {demands.seats} are required"
+        yield f"{plural(len(sat), 'seat')} completed; {demands.seats} required"
     if missing := [name for name in demands.runtimes if name not in sat]:
         yield f"{', '.join(missing)} did not take part and is required"
     if demands.level.refuses(report.gate_verdict):

@@ -24,6 +24,7 @@ from bridgehead.council.reporting.report import (
     anchor_of,
 )
 from bridgehead.council.request.domains import load_registry
+from bridgehead.errors import plural
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 VERSION: Final = "2.1.0"
@@ -51,7 +52,7 @@ _SECURITY_SEVERITY: Final = {
 _ANALYSER: Final = re.compile(r"(ast-grep|zizmor|secrets) \(([\w.-]+)(?:, CWE-(\d+))?\): (.+)")
 _WHAT_TO_DO: Final = (
     "Each result says where it is and what to do. `bridgehead council show REVIEW_ID FINDING` shows the argument about "
-    "it, `bridgehead council challenge FINDING` asks once more, `bridgehead council dismiss FINDING` lives with it."
+    "it, `bridgehead council challenge FINDING` asks once more, `bridgehead council dismiss FINDING` accepts it."
 )
 _KINDS: Final = {
     OutputType.FINDING: "problem",
@@ -270,10 +271,10 @@ def _invocation(homeless: Sequence[str], truncated: int) -> dict[str, Any]:
     notifications = []
     if homeless:
         named = ", ".join(homeless[:20])
-        text = f"{len(homeless)} findings name no file of the tree and stand without a region: {named}"
+        text = f"{plural(len(homeless), 'finding')} without a file in the tree: {named}"
         notifications.append({"level": "note", "message": {"text": text}})
     if truncated:
-        text = f"{truncated} further findings were left out: at most {MOST_RESULTS} results are written"
+        text = f"{plural(truncated, 'further finding')} left out: at most {MOST_RESULTS} results are written"
         notifications.append({"level": "warning", "message": {"text": text}})
     return {"executionSuccessful": True, "toolExecutionNotifications": notifications}
 

@@ -274,7 +274,7 @@ class Conductor:
             return
         reason = outcome.report.skip_reason if isinstance(outcome, OwnReport) else None
         for call in calls:
-            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} is not there any more", reason=reason), 0.0)
+            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} no longer exists", reason=reason), 0.0)
 
     def _fold_in_answers(self) -> None:
         if self._means.desk is not None and self._posted:
@@ -320,7 +320,7 @@ class Conductor:
         elif not isinstance(seated.ready.connection, HostSeat):
             self._start(self._make_call, call, seated)
         elif self._means.desk is None:
-            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, "nobody takes the host seat's requests"), 0.0)
+            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, "no handler takes the host seat's requests"), 0.0)
         else:
             self._posted[call.key] = shown = self._without_secrets(call)
             self._means.desk.post(shown)

@@ -37,8 +37,8 @@ def find_runtime(runtime: str, *, outside: bool = True) -> type[Runtime]:
     if found is None:
         known = ", ".join(runtime_names(outside=outside))
         raise NotFound(
-            f"there is no runtime called {runtime!r}",
-            hint=f"known: {known}, rig:<id>; `bridgehead runtimes` shows who could sit",
+            f"there is no runtime named {runtime!r}",
+            hint=f"known: {known}, rig:<id>; `bridgehead runtimes` lists those available",
         )
     return found
 

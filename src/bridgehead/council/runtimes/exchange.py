@@ -160,7 +160,7 @@ ReadDocument = Callable[[Mapping[str, Any], HttpReply], CallOutcome | Request]
 def read_http(far_side: str, received: Received, read: ReadDocument) -> CallOutcome | Request:
     """Hand the JSON object of a reply to `read`; a reply that holds none is refused here."""
     if not isinstance(received, HttpReply):
-        raise TypeError(f"{far_side} speaks HTTP and got the result of a program")
+        raise TypeError(f"{far_side} uses HTTP and got the result of a program")
     if received.timed_out:
         return RuntimeRefusal(ErrorClass.TIMEOUT, f"{far_side} did not answer in time")
     if received.failure is not None:
@@ -169,7 +169,7 @@ def read_http(far_side: str, received: Received, read: ReadDocument) -> CallOutc
     if document is not None:
         return read(document, received)
     if received.status == 200:
-        return RuntimeRefusal(ErrorClass.MALFORMED, f"{far_side} gave something that is no JSON object")
+        return RuntimeRefusal(ErrorClass.MALFORMED, f"{far_side} sent something that is not a JSON object")
     message = f"{far_side} answered HTTP {received.status}: {excerpt(received.text, 200)}"
     return RuntimeRefusal(classify(received.text, received.status), message)
 

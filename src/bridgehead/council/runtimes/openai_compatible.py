@@ -60,7 +60,7 @@ class ChatEndpoint(Connection):
         if not base_url:
             return Missing(NO_CONNECTION, "no base_url in the settings of openai")
         if not _is_http(base_url):
-            return Missing(NO_CONNECTION, f"base_url {base_url!r} is no http or https address")
+            return Missing(NO_CONNECTION, f"base_url {base_url!r} is not an http or https URL")
         variable = setup.text_option("api_key_env")
         key = setup.environment.get(variable) if variable else None
         headers = {"authorization": f"Bearer {key}"} if key else {}

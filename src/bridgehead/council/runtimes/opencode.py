@@ -199,7 +199,7 @@ class OpencodeServer(Connection):
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
         port = setup.environment.get("OPENCODE_PORT", "")
         if not (port.isdecimal() and 0 < int(port) < 65536):
-            return Missing(NO_CONNECTION, "OPENCODE_PORT names no port")
+            return Missing(NO_CONNECTION, "OPENCODE_PORT is not a port")
         url = f"http://127.0.0.1:{int(port)}"
         password = setup.environment.get("OPENCODE_SERVER_PASSWORD")
         health = machine.get(f"{url}/global/health", _basic_auth(password) if password else {})

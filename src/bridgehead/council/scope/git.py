@@ -52,10 +52,10 @@ class GitFailed(BridgeheadError):
 
 
 class NoSuchRevision(UserError):
-    """A name that is no commit of this repository."""
+    """A name that is not a commit of this repository."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name!r} is no commit of this repository", hint="git log --oneline shows what there is")
+        super().__init__(f"{name!r} is not a commit of this repository", hint="`git log --oneline` lists the commits")
 
 
 class Git:

@@ -102,7 +102,7 @@ class Change:
         separator = "..." if "..." in commit_range else ".."
         first, found, last = commit_range.partition(separator)
         if not found:
-            raise UnknownScope(commit_range, "a range is written A..B")
+            raise UnknownScope(commit_range, "write a range as A..B")
         start, end = self._git.commit(first or "HEAD"), self._git.commit(last or "HEAD")
         if separator == "...":
             start = self._git.merge_base(start, end) or start
@@ -114,7 +114,7 @@ class Change:
     def patch(self, patch: str) -> Scope:
         """A patch somebody sent, on top of the working tree where it applies."""
         if not sections(patch):
-            raise UnknownScope("--patch", "the text is no patch")
+            raise UnknownScope("--patch", "the text is not a patch")
         contents, applied = _apply_in_scratch(self._git, patch)
         sieve = ScopeFilter(self._no_secrets)
         for path, content in contents.items():
@@ -262,7 +262,7 @@ class NoRepository(UserError):
     """A scope that only git can tell, outside a git repository."""
 
     def __init__(self, kind: str, hint: str = "name paths instead") -> None:
-        super().__init__(f"{kind} needs a git repository, and this directory is in none", hint=hint)
+        super().__init__(f"{kind} needs a git repository, and this directory is not in one", hint=hint)
 
 
 def resolve_scope(
@@ -277,7 +277,7 @@ def resolve_scope(
     """The scope that was asked for; without any, the whole project. `allow_words` admits entries that name no path."""
     if len(request.kinds) > 1:
         kinds = ", ".join(request.kinds)
-        raise UserError(f"give only one of {kinds}", hint="a scope is either paths or one change")
+        raise UserError(f"give only one of {kinds}", hint="a scope is either paths or one kind of change")
     root = project.resolve()
     git = repository_at(root, environment)
     if request.kinds in ([], ["paths"]):

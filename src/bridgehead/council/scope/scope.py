@@ -176,8 +176,8 @@ class EmptyScope(UserError):
 
     def __init__(self, described: str, left_out: Iterable[LeftOut]) -> None:
         super().__init__(
-            "; ".join([f"there is nothing to look at in {described}", *_left_out_notes(left_out)]),
-            hint="name what to look at: bridgehead council review PATH",
+            "; ".join([f"nothing to review in {described}", *_left_out_notes(left_out)]),
+            hint="name what to review: bridgehead council review PATH",
         )
 
 

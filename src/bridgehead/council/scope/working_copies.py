@@ -57,7 +57,7 @@ class Snapshot:
 def take_snapshot(scope: Scope, *, folder: Path, review_id: str) -> Snapshot:
     """The snapshot of a council: the one that is there when it is complete and of this scope, else a new one."""
     if review_id in ("", ".", "..") or "/" in review_id:
-        raise ValueError(f"{review_id!r} names no folder of its own")
+        raise ValueError(f"{review_id!r} is not a folder name")
     snapshot = Snapshot(folder / review_id)
     mark = snapshot.folder / "complete"
     with suppress(FileError):

@@ -106,7 +106,9 @@ def project_of_run(context: PageContext, form: Mapping[str, str]) -> Path:
     """Where a council or flow belongs; in a record that others write to, only this project is acted in."""
     run, own = context.store.find_run(form.get("id", "")), context.assembly.places.project
     if is_shared(context.assembly.record_url) and Path(run.project) != own:
-        raise UserError(f"{run.id} belongs to {run.project}", hint="others write to this record: act in that project")
+        raise UserError(
+            f"{run.id} belongs to {run.project}", hint="this record is shared: run the command in that project"
+        )
     return Path(run.project)
 
 
@@ -133,14 +135,14 @@ _ALL: Final = (
     WebAction(
         "council review --non-interactive",
         "Start a council",
-        "Seats review the scope on their own, debate, and end in one report. First you see which calls would be made.",
+        "Seats review the scope independently, debate, and end in one report. You see the calls before they are made.",
         (
             Field("intensity", "Intensity", "--intensity", choices=tuple(Intensity)),
             Field("seats", "Seats", "--runtime", many=True, hint=f"empty: all available; {', '.join(runtime_names())}"),
             Field("base", "Changes since", "--diff", hint="a branch or commit; empty: the scope as it is"),
             Field("task", "What to look for", "--task"),
             Field("cost", "Stop at this cost", "--max-cost", hint="USD; empty: no limit"),
-            Field("scope", "Scope", many=True, hint="paths; empty: what has changed, or everything"),
+            Field("scope", "Scope", many=True, hint="paths; empty: the changes, or the whole project"),
         ),
         preview="--dry-run",
         is_long=True,
@@ -155,7 +157,7 @@ _ALL: Final = (
     WebAction(
         "council stop",
         "Stop the council",
-        "It ends as with Ctrl-C: what was found is reported, and it can be resumed.",
+        "It ends as with Ctrl-C: the findings so far are reported, and it can be resumed.",
         (_ID,),
     ),
     WebAction(
@@ -170,7 +172,7 @@ _ALL: Final = (
         is_long=True,
     ),
     WebAction(
-        "flow resume", "Resume the flow", "It continues where it paused, if its answer is there.", (_ID,), is_long=True
+        "flow resume", "Resume the flow", "It continues where it paused, if it has been answered.", (_ID,), is_long=True
     ),
     WebAction(
         "flow retry",
@@ -196,7 +198,7 @@ _ALL: Final = (
     WebAction(
         "rig relay DECISIONS",
         "Lift a quarantine",
-        "A signed DECISIONS envelope lets this one in. It counts where this rig's key is that of a trusted human.",
+        "A signed DECISIONS envelope accepts this one. It takes effect if this rig's key belongs to a trusted human.",
         (_CLONE, Field("path", "Envelope", required=True, hidden=True), Field("reason", "Why", required=True)),
         stdin=lifting,
     ),

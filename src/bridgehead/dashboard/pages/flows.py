@@ -102,7 +102,7 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
         return context.go(request, here, f"{error.message}.", bad=True)
     finally:
         context.forget_waiting()
-    return context.go(request, here, f"{item.id} answered. The flow goes on when it is resumed.")
+    return context.go(request, here, f"{item.id} answered. Resume the flow to continue.")
 
 
 def address_of(flow_id: str) -> str:

@@ -116,8 +116,8 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
     context.forget_waiting()
     if all(item.id != item_id for item in context.waiting()):
         late = UserError(
-            "this envelope does not wait any more: it was answered, or its thread was closed",
-            hint="what you wrote can be sent as a reply",
+            "this envelope is no longer open: it was answered, or its thread was closed",
+            hint="you can send your text as a reply",
         )
         return show_thread(context, request, _refused("reply", written, late))
     try:

@@ -110,7 +110,7 @@ def judge_json(fit: Fit) -> Judge:
             try:
                 return fit(text.strip())  # a word to choose needs no quotes
             except Unfit:
-                return Failed(ErrorType.PARSE_ERROR.value, "the answer holds no JSON")
+                return Failed(ErrorType.PARSE_ERROR.value, "the answer contains no JSON")
         return Failed(ErrorType.VALIDATION_ERROR.value, complaint)
 
     return judge

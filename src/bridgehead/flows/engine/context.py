@@ -214,7 +214,7 @@ class Context:
 
     def _next_path(self, name: str) -> str:
         if not name or "/" in name or "#" in name:
-            raise FlowMistake(f"{name!r} cannot name a step: it must not be empty or contain '/' or '#'")
+            raise FlowMistake(f"{name!r} is not a valid step name: it must not be empty or contain '/' or '#'")
         self._run_pass.replay.refuse_guest()
         ordinal = self._ordinals.get(name, 0)
         self._ordinals[name] = ordinal + 1

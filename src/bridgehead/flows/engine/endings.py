@@ -222,7 +222,7 @@ def _advice(opened: OpenRun, stopped: Stopped) -> str | None:
     """For a missing agent: whom the flow may mean, and how to go on without."""
     if stopped.failure.reason != ErrorType.AGENT_NOT_FOUND.value:
         return None
-    advice = "--on-missing-agent=fallback goes on without it"
+    advice = "use --on-missing-agent=fallback to continue without it"
     if not opened.flow.agents:
         return advice
     from difflib import get_close_matches

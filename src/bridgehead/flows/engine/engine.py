@@ -185,7 +185,7 @@ class _Passes:
         run = self._opened.run
         notices = []
         if not self._opened.opening.starts and not self._opened.request.resume:
-            notices.append(f"went on with the paused run {run.id}; --fresh would have started over")
+            notices.append(f"resumed the paused run {run.id}; use --fresh to start over")
         return RunResult(
             flow_id=run.id,
             name=run.name,

@@ -46,7 +46,7 @@ def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Re
         )
     found = asked.get(request_id.lower())
     if found is None:
-        return Rejected("foreign", f"nothing here asked for {request_id}")
+        return Rejected("foreign", f"no request here has the id {request_id}")
     return found[0], MatchedAnswer(found[1], document)
 
 
@@ -98,7 +98,7 @@ class Mailbox:
             else:
                 found = match_response(content, asked)
             if not isinstance(found, Rejected) and found[0].path in self.answers:
-                found = Rejected("foreign", "the call has been answered already")
+                found = Rejected("foreign", "the call has already been answered")
             if isinstance(found, Rejected):
                 notes.append(f"rejected:{found.note}")
                 self.files.reject(path, found.reason)

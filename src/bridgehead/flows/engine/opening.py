@@ -117,7 +117,7 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: S
     root = files.root.path
     paused = journal.unfinished()
     if paused is not None and (paused.name != flow.name or request.flow_id not in (None, paused.id)):
-        way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {paused.id}"
+        way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {paused.id}"
         raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", way)
     if request.key is not None:
         if flow.keeps_state_file:
@@ -129,7 +129,7 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: S
     if flow.keeps_state_file:
         return _open_by_state_file(flow, request, files, journal, paused)
     if os.path.lexists(files.state_path):
-        way = "go on with: bridgehead flow run template-create --resume, or with --fresh start it over"
+        way = "resume it with: bridgehead flow run template-create --resume, or with --fresh start it over"
         raise OtherRun(root, "template-create", f"flow {flow.name}", way)
     return _open_by_journal(flow, request, journal, root, paused)
 
@@ -144,7 +144,7 @@ def _under_key(flow: Flow, request: RunRequest, journal: SqliteJournal, root: Pa
     if paused is not None and flow.id is not None and RUN_KEY not in paused.input:
         return None  # it was paused before its flow had a key
     if paused is not None and (known is None or known.id != paused.id) and not (known and known.status.ended):
-        way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {paused.id}"
+        way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {paused.id}"
         raise OtherRun(root, _named(paused), f"the one with the id {request.key!r}", way)
     if known is None or not known.status.ended:
         return None
@@ -197,7 +197,7 @@ def _refuse_contradiction(
                 root,
                 f"{paused} with {key} {known[key]!r}",
                 f"one with {key} {value!r}",
-                "leave that setting out and use --resume, or give the paused run up with --fresh",
+                "omit that setting and use --resume, or cancel the paused run with --fresh",
             )
 
 

@@ -166,7 +166,7 @@ def _without_answer(
 ) -> Settlement:
     current = call.current
     if current.expires_at is not None and now > current.expires_at:
-        gone = Failed(EXPIRED, f"no answer until {utc_text(current.expires_at)}")
+        gone = Failed(EXPIRED, f"no answer by {utc_text(current.expires_at)}")
         return _conclude(call, gone, rules, now, new_id)
     if current.status is AttemptStatus.QUEUED:
         return Settlement(Action.QUEUED)

@@ -51,7 +51,7 @@ class FlowRoot:
         if not stat.S_ISDIR(found.st_mode):
             raise UnsafeRoot(path, "it is not a directory")
         if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-            raise UnsafeRoot(path, "everybody may write to it and remove others' files (chmod o-w it)")
+            raise UnsafeRoot(path, "everyone can write to it and delete files of others (chmod o-w fixes it)")
         if found.st_mode & stat.S_IWGRP:
             log_warning(f"{canonical} is writable for its group: members can answer and change requests")
         refuse_tracked(canonical)
@@ -211,7 +211,7 @@ def _fault(output_path: str, root: Path, allowed: Iterable[Path]) -> str | None:
     if resolved == root:
         return "it is the project itself"
     if resolved.is_relative_to(root) and not _PRIVATE.isdisjoint(resolved.relative_to(root).parts):
-        return "it lies inside a directory of git or bridgehead"
+        return "it is inside a directory of git or bridgehead"
     if not any(resolved.is_relative_to(os.path.realpath(directory)) for directory in (root, *allowed)):
-        return f"it lies neither below {root} nor in a directory named on the command line"
+        return f"it is neither below {root} nor in a directory named on the command line"
     return None

@@ -316,7 +316,7 @@ class SqliteJournal:
     def _migrate(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > len(MIGRATIONS):
-            raise JournalUnusable(self.path, f"it is of version {version}, newer than this program")
+            raise JournalUnusable(self.path, f"it has version {version}, which is newer than this program")
         for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
             with self._transaction():
                 for statement in statements:

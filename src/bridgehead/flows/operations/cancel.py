@@ -36,7 +36,7 @@ def cancel(directory: Path, flow_id: str, inputs: RunInputs | None = None) -> Ca
     with root.locked(), inputs.open_journal(root) as journal:
         run = find_run(journal.runs(), flow_id, root.path)
         if run.status.ended:
-            raise UserError(f"{run.id} has ended already ({run.status}); there is nothing to cancel")
+            raise UserError(f"{run.id} has already ended ({run.status}); there is nothing to cancel")
         calls = outstanding_calls(journal.attempts(run.id)).values()
         withdrawn = [call.current.ended(AttemptStatus.CANCELLED, CANCELLED) for call in calls]
         now = utc_text(inputs.clock.now())

@@ -223,7 +223,7 @@ class _Driver:
             raise UserError(f"the pause line of {self._request.command[0]} cannot be read: {error}") from error
         expected = (request.parent / REQUEST_FILE, request.parent / RESPONSE_FILE)
         if (request, response) != expected or not request.is_absolute():
-            raise UserError(f"the pause line of {self._request.command[0]} names other files than a flow's")
+            raise UserError(f"the pause line of {self._request.command[0]} names files that are not a flow's")
         return request.parent
 
     def _read_request(self, files: CheckpointFiles) -> AgentRequest:
@@ -233,7 +233,7 @@ class _Driver:
                 raise Unreadable(content.reason if content else "there is none")
             document = load_document(content, DocumentKind.REQUEST, Profile.STRICT, Contract.OPEN)
         except (Unreadable, InvalidDocument) as error:
-            ended = f"{self._request.command[0]} ended with 42, but {files.request_path} holds no request"
+            ended = f"{self._request.command[0]} ended with 42, but {files.request_path} contains no request"
             raise UserError(f"{ended}: {error}") from error
         if not is_supported(document):
             raise UnsupportedVersion(files.request_path, str(document["version"]))
@@ -375,19 +375,19 @@ def resume_in_process(
 ) -> bool:
     """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
     words = (*OUR_COMMAND, "flow", "resume", ready.run.id)
-    say(f"{ready.run.id} {ready.run.name} in {ready.root}: goes on")
+    say(f"{ready.run.id} {ready.run.name} in {ready.root}: resuming")
     command = Command((*words, "--dir", str(ready.root)), env=dict(os.environ), cwd=ready.root, stdout_cap=STDOUT_LIMIT)
     result = run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, keep_family=True)
     if result.ended is Ended.CANCELLED:
-        say(f"{ready.run.id} was stopped; bridgehead flow resume goes on with it")
+        say(f"{ready.run.id} was stopped; `bridgehead flow resume` continues it")
         return True
     if result.exit_code == ExitCode.WAITING:
-        say(f"{ready.run.id} waits for the next answer")
+        say(f"{ready.run.id} is waiting for the next answer")
         return True
     if result.exit_code == ExitCode.DONE:
         say(f"{ready.run.id} has ended")
         show(result.stdout)
         return True
     said = result.error_text().strip()
-    say(f"{ready.run.id} did not get on: {said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}")
+    say(f"{ready.run.id} could not continue: {said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}")
     return False

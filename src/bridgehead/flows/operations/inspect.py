@@ -192,7 +192,7 @@ def _checked(flow: Flow, found: StatusResult, files: CheckpointFiles, inputs: Ru
     run = found.run
     if not flow.can_resume(run.version):
         versions = f"it was paused by version {run.version}, this is {flow.version}"
-        return CheckedRun(run, False, f"{versions}; compatible_with=({run.version!r},) says that it is safe")
+        return CheckedRun(run, False, f"{versions}; if it is safe, declare compatible_with=({run.version!r},)")
     kept = MemoryJournal()
     kept.begin(run)
     for record in found.records:
@@ -216,16 +216,16 @@ def _checked(flow: Flow, found: StatusResult, files: CheckpointFiles, inputs: Ru
         dry.refuse_unvisited()
     except Blocked as blocked:
         first = blocked.calls[0].call
-        waits = f"waits at {first.path}" if first.attempts else f"goes on with {first.path}"
+        waits = f"waits at {first.path}" if first.attempts else f"would continue with {first.path}"
         return CheckedRun(run, True, waits)
     except (StepFailed, AskFailed) as failure:
-        return CheckedRun(run, True, f"meets the recorded failure of {failure.path} again")
+        return CheckedRun(run, True, f"would repeat the recorded failure of {failure.path}")
     except BridgeheadError as error:
         return CheckedRun(run, False, error.message)
     except Exception as error:
         # The guest's code may fail in any way; that is what the check is for.
         return CheckedRun(run, False, f"{type(error).__name__}: {error}")
-    return CheckedRun(run, True, "goes on to its end")
+    return CheckedRun(run, True, "would run to its end")
 
 
 class DryReplay(Replay):
@@ -254,5 +254,5 @@ def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
     if len(exact or found) == 1:
         return (exact or found)[0]
     if found:
-        raise NotFound(f"several flows in {root} end in {flow_id!r}: {', '.join(run.id for run in found)}")
+        raise NotFound(f"several flows in {root} match {flow_id!r}: {', '.join(run.id for run in found)}")
     raise NotFound(f"there is no flow {flow_id or ''} in {root}".replace("  ", " "))

@@ -53,7 +53,7 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
     on_file = Mailbox(files, Contract.OPEN).request_on_file
     wanted = (request.request_id or on_file or "").lower()
     if not wanted:
-        raise NotFound(f"no request waits in {root.path}", hint="bridgehead pending lists what waits")
+        raise NotFound(f"no request is open in {root.path}", hint="`bridgehead pending` lists the open items")
     with _journal_of(root, inputs) as journal:
         owner = _asker(journal, wanted)
         if owner is None and wanted != on_file:
@@ -186,7 +186,7 @@ def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
 
 def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
     if reply.status is RequestStatus.SUCCESS and not reply.text:
-        raise UserError("a successful answer needs a text", hint="give --response TEXT or --response-file FILE")
+        raise UserError("a successful answer needs text", hint="give --response TEXT or --response-file FILE")
     response = response_document(request_id, reply, utc_text(files.clock.now()))
     try:
         normalise(response, DocumentKind.RESPONSE, Profile.STRICT)
@@ -194,5 +194,5 @@ def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str
         raise UserError(f"the answer was refused: {'; '.join(map(str, error.problems))}") from error
     limit = files.size_limits[RESPONSE_FILE]
     if len(file_bytes(response)) > limit:
-        raise UserError(f"the answer is too large: a response file has at most {limit} bytes")
+        raise UserError(f"the answer is too large: the limit for a response file is {limit} bytes")
     return response

@@ -119,7 +119,7 @@ def _refuse_retry(run: Run, from_step: str | None) -> None:
         raise CannotRetry(run, "it has completed", way)
     if run.status is RunStatus.CANCELLED and from_step is None:
         way = f"name a step to begin at: bridgehead flow retry {run.id} --from STEP"
-        raise CannotRetry(run, "it was given up", way)
+        raise CannotRetry(run, "it was cancelled", way)
 
 
 def _refuse_built_in(run: Run) -> None:
@@ -127,13 +127,13 @@ def _refuse_built_in(run: Run) -> None:
         way = "its files are in .bridgehead/flows/post-mortem; start over with: bridgehead flow run template-create"
         raise CannotRetry(run, "template-create keeps its state in files of its own", way)
     if not run.source:
-        raise CannotRetry(run, "it is not known which program it belongs to", "run that program again")
+        raise CannotRetry(run, "the program it belongs to is unknown", "run that program again")
 
 
 def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) -> None:
     """A root has one unfinished run at most (flows §14)."""
     other = journal.unfinished()
     if other is not None and (run is None or other.id != run.id):
-        way = f"go on with: bridgehead flow resume, or give it up with: bridgehead flow cancel {other.id}"
+        way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {other.id}"
         wanted = "a second one" if run is None else run.id
         raise OtherRun(root, f"flow {other.name} ({other.id})", wanted, way)

@@ -108,7 +108,7 @@ def _read(flag: Flag, value: str) -> Any:
     try:
         return flag.read(value)
     except ValueError:
-        raise FlowMistake(f"{flag.name} is a number, not {value!r}") from None
+        raise FlowMistake(f"{flag.name} must be a number, not {value!r}") from None
 
 
 def run_with_options(flow: Flow, source: str, line: CommandLine, inputs: RunInputs | None = None) -> RunResult:

@@ -102,9 +102,9 @@ def _refuse_output(output: Path, root: Path) -> None:
     """The package is a directory of its own: not the project, not around it, not inside git's or ours."""
     resolved = Path(os.path.realpath(output))
     if resolved == root or root.is_relative_to(resolved):
-        raise FlowMistake(f"--output {output} cannot be used: the project itself lies there")
+        raise FlowMistake(f"--output {output} cannot be used: the project itself is there")
     if resolved.is_relative_to(root) and {".git", ".bridgehead"} & set(resolved.relative_to(root).parts):
-        raise FlowMistake(f"--output {output} cannot be used: it lies inside a directory of git or bridgehead")
+        raise FlowMistake(f"--output {output} cannot be used: it is inside a directory of git or bridgehead")
 
 
 def _path(value: str) -> str:
@@ -117,7 +117,7 @@ def _path(value: str) -> str:
 
 def _name(value: str) -> str:
     if not TEMPLATE_NAME.fullmatch(value):
-        raise FlowMistake(f"{value!r} cannot name a template: 3 to 50 lower-case letters, digits and hyphens")
+        raise FlowMistake(f"{value!r} is not a valid template name: use 3 to 50 lower-case letters, digits and hyphens")
     return value
 
 
@@ -152,22 +152,26 @@ def _line(value: str) -> str:
 
 
 OPTIONS: Final = {
-    "--output": ChoiceOption("output_path", _path, "where the package goes; default: a directory of the project"),
-    "--project": ChoiceOption("project_path", lambda value: os.path.realpath(_path(value)), "the project; as --dir"),
+    "--output": ChoiceOption(
+        "output_path", _path, "output directory of the package; default: a directory in the project"
+    ),
+    "--project": ChoiceOption(
+        "project_path", lambda value: os.path.realpath(_path(value)), "the project directory, same as --dir"
+    ),
     "--name": ChoiceOption("template_name", _name, "name of the template; default: language and architecture"),
     "--author": ChoiceOption("author", _line, "recorded in the manifest, replaced by {{Author}} in templates"),
     "--base-template": ChoiceOption("base_template", _path, "a directory whose agents/ count as existing"),
-    "--max-templates": ChoiceOption("max_templates", _count, "at most so many templates; default 60"),
-    "--min-score": ChoiceOption("min_score", _score, "fail when the package scores less, 0 to 10"),
-    "--claude-md-size-limit": ChoiceOption("claude_md_size_limit", _size, "cut CLAUDE.md there; default 50KB"),
+    "--max-templates": ChoiceOption("max_templates", _count, "maximum number of templates; default 60"),
+    "--min-score": ChoiceOption("min_score", _score, "fail if the package scores less, 0 to 10"),
+    "--claude-md-size-limit": ChoiceOption("claude_md_size_limit", _size, "maximum size of CLAUDE.md; default 50KB"),
     "--force": ChoiceOption("force", None, "replace an existing package"),
-    "--agents": ChoiceOption("no_agents", None, "with phases 5 to 7, which is the default"),
-    "--no-agents": ChoiceOption("no_agents", None, "leave phases 5 to 7 out"),
-    "--heuristic-agents": ChoiceOption("heuristic_agents", None, "without an agent, add specialists of its own"),
+    "--agents": ChoiceOption("no_agents", None, "run phases 5 to 7 (the default)"),
+    "--no-agents": ChoiceOption("no_agents", None, "skip phases 5 to 7"),
+    "--heuristic-agents": ChoiceOption("heuristic_agents", None, "add built-in specialists when no agent answers"),
     "--record-source": ChoiceOption("record_source", None, "write the project's path into the manifest"),
     "--no-rules-structure": ChoiceOption("no_rules_structure", None, "docs/ instead of .claude/rules/"),
-    "--skip-validation": ChoiceOption("skip_validation", None, "for older scripts; there is nothing to skip"),
-    "--validate": ChoiceOption("validate", None, "write validation-report.md; may be asked for on resume"),
+    "--skip-validation": ChoiceOption("skip_validation", None, "ignored; accepted for older scripts"),
+    "--validate": ChoiceOption("validate", None, "write validation-report.md; can also be given on resume"),
 }
 
 

@@ -37,7 +37,7 @@ BUILD_SECONDS: Final = 600.0
 class NotAPackage(FlowMistake):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            f"{path} is no template package: {reason}",
+            f"{path} is not a template package: {reason}",
             hint="`bridgehead flow run template-create` makes one; `bridgehead template list DIR` finds them",
         )
 
@@ -89,7 +89,7 @@ def open_package(path: Path) -> TemplatePackage:
     for file in manifest.files:
         content = staging.read(file.template)
         if content is None:
-            raise NotAPackage(path, f"{file.template} is missing or no text")
+            raise NotAPackage(path, f"{file.template} is missing or not text")
         original = filled(file.path, names)
         templates.append(
             Template(
@@ -126,10 +126,12 @@ def make(
     values = _new_values(package, name, entity, author)
     chosen = [t for t in package.templates if not feature or "Entit" in t.path]
     if not chosen:
-        raise FlowMistake(f"{package.manifest.name} has no files named after what it is about; leave out --feature")
+        raise FlowMistake(f"{package.manifest.name} has no files named after its entity; omit --feature")
     files = {_safe(filled(t.path, values)): filled(t.content, values) for t in chosen}
     if len(files) < len(chosen):
-        raise FlowMistake(f"under these names two files of {package.manifest.name} become one; choose another --entity")
+        raise FlowMistake(
+            f"with these names, two files of {package.manifest.name} would have the same path; choose another --entity"
+        )
     if not feature:
         files = {**{path: filled(text, values) for path, text in _documents(package.path)}, **files}
     if feature:
@@ -193,7 +195,7 @@ def _commands(project: Path) -> Iterator[tuple[str, ...]]:
 def _run(words: tuple[str, ...], project: Path) -> BuildResult:
     shown = " ".join(("python" if word == sys.executable else word) for word in words)
     if words[0] != sys.executable and shutil.which(words[0]) is None:
-        return BuildResult(shown, skipped=f"{words[0]} is not installed here")
+        return BuildResult(shown, skipped=f"{words[0]} is not installed")
     sources = os.pathsep.join(str(project / part) for part in ("src", "."))
     environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
     done = run(Command(words, cwd=project, env=environment), timeout_seconds=BUILD_SECONDS, idle_seconds=None)
@@ -207,12 +209,12 @@ def _new_values(package: TemplatePackage, name: str, entity: str, author: str) -
     _refuse_name("--name", name)
     if package.origin.entity and not entity:
         raise FlowMistake(
-            f"{package.manifest.name} is about {package.origin.entity}; say what the new project is about",
+            f"{package.manifest.name} is about {package.origin.entity}; give the entity of the new project",
             hint=f'for example --entity "{package.origin.entity}" to keep it',
         )
     if entity:
         if not package.origin.entity:
-            raise FlowMistake(f"{package.manifest.name} leaves no entity open; leave out --entity")
+            raise FlowMistake(f"{package.manifest.name} has no entity to replace; omit --entity")
         _refuse_name("--entity", entity)
     return values_for(package.origin.language, name, entity, author or package.manifest.author)
 
@@ -228,17 +230,17 @@ def _refuse_name(option: str, value: str) -> None:
 
 def _refuse_existing(target: Path, files: dict[str, str]) -> None:
     if not target.is_dir():
-        raise FlowMistake(f"{target} is no directory; --feature adds files to a project that exists")
+        raise FlowMistake(f"{target} is not a directory; --feature adds files to an existing project")
     there = [name for name in files if os.path.lexists(target / name)]
     if there:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        raise FlowMistake(f"{target / there[0]}{more} exists already; nothing was written")
+        raise FlowMistake(f"{target / there[0]}{more} already exists; nothing was written")
 
 
 def _safe(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
-        raise FlowMistake(f"the package wants to write to {path!r}, which is not inside a project")
+        raise FlowMistake(f"the package would write to {path!r}, which is not inside a project")
     if parts[0] == ".git":
-        raise FlowMistake(f"the package wants to write to {path!r}, which belongs to git")
+        raise FlowMistake(f"the package would write to {path!r}, which belongs to git")
     return path

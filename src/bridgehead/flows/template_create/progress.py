@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any, Final, Self, TextIO
 
+from bridgehead.errors import plural
 from bridgehead.flows.template_create.agents import Recommendation
 from bridgehead.flows.template_create.phases.p4_templates import TemplateSet
 from bridgehead.flows.template_create.phases.p7_agent_texts import EnhancedSet
@@ -105,14 +106,14 @@ def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, .
 
 def analysis_summary(analysis: CodebaseAnalysis) -> str:
     return (
-        f"{analysis.primary_language}, {analysis.architecture}, {len(analysis.layers)} layers, "
-        f"{len(analysis.patterns)} patterns, confidence {analysis.overall_confidence:g}"
+        f"{analysis.primary_language}, {analysis.architecture}, {plural(len(analysis.layers), 'layer')}, "
+        f"{plural(len(analysis.patterns), 'pattern')}, confidence {analysis.overall_confidence:g}"
         f"{because(analysis.fallback_reason)}"
     )
 
 
 def templates_summary(made: TemplateSet) -> str:
-    return f"{len(made.templates)} templates" + (f", about {made.entity}" if made.entity else "")
+    return f"{plural(len(made.templates), 'template')}" + (f", about {made.entity}" if made.entity else "")
 
 
 def enhancement_summary(enhanced: EnhancedSet) -> str:

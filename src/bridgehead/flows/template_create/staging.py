@@ -73,7 +73,7 @@ class Staging:
         self.remove_replaced()
 
     def remove_replaced(self) -> None:
-        """The new package stands: what it replaced is not needed any more."""
+        """The new package stands: what it replaced is no longer needed."""
         shutil.rmtree(self._replaced, ignore_errors=True)
 
     def abandon(self) -> None:
@@ -91,6 +91,6 @@ def refuse_taken(output: Path, force: bool) -> None:
         return
     if not force:
         hint = "give another directory with --output, or replace it with --force"
-        raise FlowMistake(f"{output} exists already", hint=hint)
+        raise FlowMistake(f"{output} already exists", hint=hint)
     if not stat.S_ISDIR(found.st_mode):
         raise FlowMistake(f"{output} is not a directory, so --force does not replace it")

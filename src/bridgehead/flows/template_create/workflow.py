@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, plural
 from bridgehead.flows.definition import flow
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.engine.engine import run_flow
@@ -143,7 +143,7 @@ class _TemplateRun:
         made: Settings | None = self._phase(
             3,
             lambda _: make_settings(analysis),
-            lambda settings: f"{len(settings.layer_mappings)} layers mapped",
+            lambda settings: f"{plural(len(settings.layer_mappings), 'layer')} mapped",
             key="settings",
             result=Settings,
         )
@@ -172,7 +172,7 @@ class _TemplateRun:
 
     def _agents(self, facts: Facts, recommendation: Recommendation) -> EnhancedSet:
         basics = {agent.name: render_agent(agent, facts) for agent in recommendation.create_new}
-        self._phase(6, lambda _: self._write_agents(basics), lambda count: f"{count} agent files")
+        self._phase(6, lambda _: self._write_agents(basics), lambda count: plural(count, "agent file"))
 
         def enhance(ctx: PhasedContext) -> EnhancedSet:
             made = p7_agent_texts.run_phase(ctx, basics, facts, self._choices.project_path)
@@ -195,7 +195,7 @@ class _TemplateRun:
             self.staging.write(documents)
             return len(documents)
 
-        self._phase(8, write, lambda count: f"{count} documents")
+        self._phase(8, write, lambda count: plural(count, "document"))
 
     def _package(self, contents: Contents) -> Package:
         package: Package = self._phase(

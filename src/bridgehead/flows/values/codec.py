@@ -56,7 +56,7 @@ class NotRecordable(FlowMistake):
             self,
             what,
             hint="steps take and return JSON, tuples, sets, bytes, dates, UUIDs, decimals, paths, enums, dataclasses; "
-            "hand on an id or a path instead of an open file or a connection",
+            "pass an id or a path instead of an open file or a connection",
         )
 
 

@@ -19,7 +19,7 @@ from bridgehead.council.calls import CallFailed
 from bridgehead.council.request.plan import CouncilOptions
 from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.seating.preflight import executor_type, host_bridge
-from bridgehead.errors import AlreadyAnswered, NotFound, UserError
+from bridgehead.errors import AlreadyAnswered, NotFound, UserError, plural
 from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.mcp_server.jsonrpc import Progress
 from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply
@@ -68,14 +68,14 @@ def _council_here(caller: Caller, reference: str) -> str:
     with caller.assembly.store(read_only=True) as store:
         run = store.find_run(reference)
     if run.part is not Part.COUNCIL or run.project != caller.assembly.project:
-        raise NotFound(f"{run.id} is no council of this project", hint="the tool `council_status` lists them")
+        raise NotFound(f"{run.id} is not a council of this project", hint="the tool `council_status` lists them")
     return run.id
 
 
 def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
     for name, given in (("answers", wanted.answers), ("retry", wanted.retry), ("close", wanted.close)):
         if given:
-            raise UserError(f"{name} goes with resume: name the council it is for")
+            raise UserError(f"{name} needs resume with the council's ID")
     return CouncilRequest(
         verb=wanted.verb,
         scope=ScopeRequest(
@@ -123,7 +123,7 @@ def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer])
 
 def _refuse_other(item: PendingItem, review_id: str) -> None:
     if item.question.run_id != f"council-{review_id}":
-        raise UserError(f"{item.id} is no request of council {review_id}; nothing was answered")
+        raise UserError(f"{item.id} is not a request of council {review_id}; nothing was answered")
     if item.state is PendingState.ANSWERED:
         by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
         raise AlreadyAnswered(item.id, by=by, at=at)
@@ -183,7 +183,7 @@ class ProgressMessages:
         match line["event"]:
             case "dispatch":
                 agents = len(line.get("domains") or ()) or 1
-                return f"round {line.get('round') or 1}, {agents} agent{'' if agents == 1 else 's'}"
+                return f"round {line.get('round') or 1}, {plural(agents, 'agent')}"
             case "output":
                 severity = f"{line['severity']} " if line.get("severity") else ""
                 return f"{severity}{self._foreign.line(str(line.get('title') or line.get('id') or 'a finding'))}"
@@ -192,7 +192,7 @@ class ProgressMessages:
             case "progress":
                 return f"round {line.get('round')}, {line.get('elapsed_s')} s"
             case "bridge_complete":
-                return f"{str(line.get('status')).lower()}, {line.get('output_count') or 0} findings"
+                return f"{str(line.get('status')).lower()}, {plural(line.get('output_count') or 0, 'finding')}"
         return None
 
 

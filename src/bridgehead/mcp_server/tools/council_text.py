@@ -18,6 +18,7 @@ from bridgehead.contract.words import Trust
 from bridgehead.council.reporting.render.sentences import headline, ordered, place_of
 from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingEntry
+from bridgehead.errors import plural
 from bridgehead.exit_codes import ExitCode
 from bridgehead.mcp_server.tools.call import ForeignText
 from bridgehead.mcp_server.tools.schemas import CouncilListed, CouncilResult, Finding, SeatRequest
@@ -26,7 +27,7 @@ WIDTH: Final = 110
 MOST_PROMPT_CHARACTERS: Final = 60_000
 """Of the requests shown at once, since hosts cut long results; the others wait and come with the next call."""
 MOST_FINDINGS: Final = 100
-HOW_TO_DISMISS: Final = "bridgehead council dismiss ID --reason TEXT lives with a finding."
+HOW_TO_DISMISS: Final = "To dismiss a finding: bridgehead council dismiss ID --reason TEXT"
 
 
 class CouncilText(NamedTuple):
@@ -168,7 +169,7 @@ def _reported(
     )
     if isinstance(report, AbortedReport):
         summary = f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
-        result = replace(result, summary=summary, next="The tool `doctor` says why nobody could sit.")
+        result = replace(result, summary=summary, next="The tool `doctor` shows why no runtime was available.")
     else:
         entries = ordered(report.findings())
         result = replace(
@@ -220,4 +221,4 @@ def _under_way(now: CouncilNow) -> CouncilText:
 
 def _seat(seat: LiveSeat) -> str:
     at = f", round {seat.round.number}" if seat.round else ""
-    return f"  {seat.bridge}: {seat.state}{at}, {len(seat.outputs)} findings"
+    return f"  {seat.bridge}: {seat.state}{at}, {plural(len(seat.outputs), 'finding')}"

@@ -239,7 +239,7 @@ def how_to_go_on(item: PendingItem) -> str:
     question, run_id = item.question, item.question.run_id or ""
     if question.kind is PendingKind.FLOW_REQUEST and run_id.startswith("council-"):
         review_id = run_id.removeprefix("council-")
-        return f'Go on with the council: tool `council` with {{"resume": "{review_id}"}}.'
+        return f'Resume the council: tool `council` with {{"resume": "{review_id}"}}.'
     if question.kind is PendingKind.HALTED_RUNTIME and run_id:
         return f'The seat is tried again by the tool `council` with {{"resume": "{run_id}"}}.'
     if question.kind is PendingKind.FLOW_REQUEST:

@@ -87,7 +87,7 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
 def open_thread(caller: Caller, wanted: RigOpenArguments) -> ToolReply:
     """A directory with a draft that nobody sees; the first `rig_send` of a REQUEST takes its place."""
     opened = new(make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread))
-    following = "Nobody sees it yet: send a REQUEST with `rig_send`."
+    following = "It is not visible to others yet: send a REQUEST with `rig_send`."
     return ToolReply(RigOpenResult(thread=opened.thread_id, next=following), f"{opened.line()}\n{following}")
 
 

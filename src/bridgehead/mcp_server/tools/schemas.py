@@ -50,7 +50,7 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     add_domains: Annotated[Names, Meta(description="Domains besides those chosen from the code.")] = []
     intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")] = None
     runtimes: Annotated[
-        Names, Meta(description="Who sits: claude, codex, gemini, opencode, openai, static; default: who can.")
+        Names, Meta(description="Runtimes: claude, codex, gemini, opencode, openai, static; default: all available.")
     ] = []
     host_seat: Annotated[
         Name,
@@ -63,7 +63,7 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
         None
     )
     resume: Annotated[
-        Name | None, Meta(description="Go on with this council instead of starting one; only the fields below count.")
+        Name | None, Meta(description="Resume this council instead of starting one; only the fields below apply.")
     ] = None
     answers: Annotated[
         list[HostAnswer], Meta(max_length=200, description="With resume: your answers to the council's requests.")

@@ -68,9 +68,9 @@ class Calls:
         )
         with self._lock:
             if request.id in self._under_way:
-                raise RpcError(Code.INVALID_REQUEST, f"request {request.id!r} is still being carried out")
+                raise RpcError(Code.INVALID_REQUEST, f"request {request.id!r} is still running")
             if len(self._under_way) >= MOST_CALLS:
-                raise RpcError(Code.BUSY, f"{MOST_CALLS} calls are under way; wait for one of them to end")
+                raise RpcError(Code.BUSY, f"{MOST_CALLS} calls are running; wait for one of them to end")
             self._under_way[request.id] = (thread, cancel)
         thread.start()
 

@@ -84,7 +84,7 @@ class Conversation:
         if has_envelope(request):
             client = client_of_envelope(request)
             if self._client is not None and not self._client.sends_envelopes:
-                raise RpcError(Code.INVALID_REQUEST, "this connection began with initialize; leave the envelope out")
+                raise RpcError(Code.INVALID_REQUEST, "this connection began with initialize; omit the envelope")
             self._client = client
             return client
         if request.method == "ping":

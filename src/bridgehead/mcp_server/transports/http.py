@@ -64,7 +64,7 @@ class HttpApp:
 
     def __init__(self, make_assembly: Callable[[], Assembly], *, token: str) -> None:
         if not token:
-            raise UserError("MCP over HTTP is served with a token only", hint="use the token of `bridgehead web`")
+            raise UserError("MCP over HTTP needs a token", hint="use the token of `bridgehead web`")
         self._server = Server(make_assembly)
         self._token = token
         self._sessions = HttpSessions()
@@ -222,7 +222,7 @@ class HttpCall:
         """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
         if not _free_calls.acquire(blocking=False):
             ended()
-            busy = RpcError(Code.BUSY, f"{MOST_CALLS} calls are under way; wait for one of them to end")
+            busy = RpcError(Code.BUSY, f"{MOST_CALLS} calls are running; wait for one of them to end")
             yield _event(jsonrpc.error(self._request.id, busy))
             return
         threading.Thread(target=self._carry_out, args=(ended,), name="mcp call").start()
@@ -289,7 +289,7 @@ def _refuse_mismatch(headers: Mapping[str, str], request: RpcRequest) -> None:
         said["mcp-name"] = request.params[field]
     for name, value in said.items():
         if _decoded(headers.get(name)) != value:
-            raise RpcError(Code.HEADER_MISMATCH, f"the header {name} does not say what the message does")
+            raise RpcError(Code.HEADER_MISMATCH, f"the header {name} does not match the message")
 
 
 def _decoded(value: str | None) -> str | None:

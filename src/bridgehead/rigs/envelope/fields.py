@@ -132,7 +132,7 @@ def refuse_members_thread(thread_id: str) -> None:
     """Keep turns of people and agents out of the thread that says who takes part."""
     if thread_id == MEMBERS_THREAD:
         raise UserError(
-            f'thread-id "{MEMBERS_THREAD}" is reserved: it holds who takes part in the bridge',
+            f'thread-id "{MEMBERS_THREAD}" is reserved for the members of the bridge',
             hint="rig-bridge member list; rig-bridge member --help",
         )
 

@@ -253,7 +253,7 @@ def _load(text: str) -> dict[str, Value] | ParseFailure:
 
 def _conflict_note(text: str) -> str:
     marked = re.search("^(?:<{7}|={7}|>{7})(?: |$)", text, re.MULTILINE)
-    return " (it holds git conflict markers)" if marked else ""
+    return " (it contains git conflict markers)" if marked else ""
 
 
 # Writing.

@@ -101,7 +101,7 @@ class Document:
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise YamlRefused("it holds more than one document")
+                raise YamlRefused("it contains more than one document")
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         value = self._typed(event)
@@ -146,7 +146,7 @@ class Document:
     def _add(self, value: Value) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise YamlRefused(f"it holds more than {MAX_VALUES} values")
+            raise YamlRefused(f"it contains more than {MAX_VALUES} values")
         if self._open:
             self._open[-1].add(value)
         else:

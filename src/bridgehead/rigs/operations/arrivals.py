@@ -40,7 +40,7 @@ REMEDIES = {
     Refusal.BOTH_AHEAD: "both sides have new commits; rig-bridge push takes theirs in and puts yours on top",
     Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
 }
-TAKE_NON_ENVELOPES = "files that are no envelopes: rig-bridge sync --auto --accept-non-envelope takes them"
+TAKE_NON_ENVELOPES = "files that are not envelopes: rig-bridge sync --auto --accept-non-envelope takes them"
 
 
 class FilesInTheWay(UserError):
@@ -48,8 +48,8 @@ class FilesInTheWay(UserError):
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         super().__init__(
-            f"local files are in the way of the pull: {', '.join(paths)}; nothing was moved",
-            hint="move them away and sync again",
+            f"local files would be overwritten by the pull: {', '.join(paths)}; nothing was moved",
+            hint="move them away, then sync again",
         )
 
 

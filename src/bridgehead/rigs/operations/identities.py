@@ -224,7 +224,7 @@ def _entry(raw: RawEntry, content: bytes | None, check: SignatureCheck) -> Entry
     parsed = parse_envelope(content or b"")
     signer = check.key_names[0] if check.holds and check.key_names else None
     if not isinstance(parsed, Envelope) or not check_envelope(parsed).valid:
-        return Entry(raw.place, raw.path, raw.blob, "", signer, ActUnreadable("it is no valid envelope"))
+        return Entry(raw.place, raw.path, raw.blob, "", signer, ActUnreadable("it is not a valid envelope"))
     acts = read_acts(parsed.body)
     read = acts if isinstance(acts, ActUnreadable) else tuple(acts)
     return Entry(raw.place, raw.path, raw.blob, str(parsed.frontmatter["from"]), signer, read)

@@ -94,7 +94,7 @@ def named_key(named: str) -> Path:
 
     path = Path(named).expanduser().absolute()
     if ssh_key_text(str(path)) is None:
-        raise KeyInvalid(f"{named} is not there, or not one")
+        raise KeyInvalid(f"{named} does not exist or is not a key file")
     return path
 
 

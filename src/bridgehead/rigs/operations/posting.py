@@ -97,9 +97,7 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
     """Write, commit and push one envelope. The caller holds the lock and has asked for the wire."""
     text = what.draft.text.encode()
     if len(text) > MAX_ENVELOPE_BYTES:
-        raise UserError(
-            f"the envelope would have {len(text)} bytes, more than the 50 MiB ({MAX_ENVELOPE_BYTES}) anybody reads"
-        )
+        raise UserError(f"the envelope would have {len(text)} bytes; the limit is 50 MiB ({MAX_ENVELOPE_BYTES})")
     if len(text) > _LARGE_FILE_BYTES:
         rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
     outgoing, intent = Outgoing(rig.repository.private_dir), intent_of(what.draft.frontmatter)
@@ -109,7 +107,7 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         outgoing.add(intent, rig.repository.head().commit or "", rig.now_ms())
         landed = Landed(*_commit(rig, what, text), pushed=False)
     elif landed.pushed or not pushing:
-        rig.tell(f"{landed.path} says the same, and nobody was told that it was sent: nothing is written twice")
+        rig.tell(f"{landed.path} has the same content and was not reported as sent: nothing was written twice")
     else:
         rig.tell(f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice")
     if what.push and wire is not None and not landed.pushed:

@@ -34,7 +34,7 @@ class QuarantineEntry(NamedTuple):
             f"{LINE_PREFIX}quarantine {_row(self.entry)}",
             f"content: git cat-file -p {self.entry.blob}",
             f"to let it in, a trusted human relays DECISIONS with the line: {verdict_line(self.entry, lifts=True)}",
-            f"to leave it out for good: {verdict_line(self.entry, lifts=False)}",
+            f"to exclude it permanently: {verdict_line(self.entry, lifts=False)}",
         ]
 
     def json_object(self) -> dict[str, object]:
@@ -54,7 +54,7 @@ def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
     for entry in Quarantine(rig.repository.private_dir).entries:
         if entry.path == path:
             return QuarantineEntry(entry)
-    raise NotFound(f'no envelope "{path}" is in quarantine', hint="rig-bridge quarantine list names those that are")
+    raise NotFound(f'no envelope "{path}" is in quarantine', hint="`rig-bridge quarantine list` lists them")
 
 
 def _row(entry: KeptApart) -> str:

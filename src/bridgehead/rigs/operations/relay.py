@@ -154,7 +154,7 @@ def _check_parent(rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Tu
         if not allow_unknown:
             raise UserError(
                 f'relay: parent unknown: no envelope of thread "{thread_id}" has body_hash {in_reply_to}',
-                hint="rig-bridge thread shows the hashes; --allow-unknown-parent relays all the same",
+                hint="`rig-bridge thread` shows the hashes; --allow-unknown-parent relays anyway",
             )
         rig.tell(f"warning: no envelope of this thread has body_hash {in_reply_to}")
     elif latest(turns).body_hash != in_reply_to:
@@ -207,7 +207,7 @@ def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
         if isinstance(outcome, Raced):
             raise UserError(f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}')
     if outcome.only_here:
-        rig.tell("warning: the remote did not take the freeze; it holds in this clone only")
+        rig.tell("warning: the remote did not accept the freeze; it applies in this clone only")
     rig.announce("rig.frozen", thread=thread_id, outcome=wanted.expires)
     return Frozen(thread_id, wanted.expires)
 

@@ -223,7 +223,7 @@ def _warn_of_strangers(rig: Rig, recipients: Sequence[str], *, refuse_typos: boo
     known = _names_in(catalogue(rig))
     for name in sorted(set(unknown) - known):
         near = get_close_matches(name, sorted(known), 1)
-        stranger = f"nobody called {name} has written or been written to in this bridge"
+        stranger = f"no rig named {name} has sent or received anything in this bridge"
         if near and refuse_typos:
             raise UserError(f"{stranger}; nothing was sent", hint=f'did you mean "{near[0]}"?')
         rig.tell(f"warning: {stranger}" + (f'. Did you mean "{near[0]}"?' if near else ""))
@@ -235,7 +235,7 @@ def _names_in(known: Catalogue) -> set[str]:
 
 def _warn_of_quarantine(rig: Rig) -> None:
     rig.tell(
-        "warning: nobody can tell that this is the human's word; every rig puts it into quarantine, "
+        "warning: this is not signed by the human; every rig puts it into quarantine, "
         "except those that say require_signed: none, where it shows as relay_unattested"
     )
 

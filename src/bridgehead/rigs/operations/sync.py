@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bridgehead.errors import plural
 from bridgehead.rigs.operations.arrivals import (
     Acceptance,
     Arrival,
@@ -108,12 +109,11 @@ def _tell_divergences(rig: Rig, thread_ids: Sequence[str]) -> None:
 
 def _tell_checks(rig: Rig, checked: Checked) -> None:
     """One line per check; of one that fails, the cause and the remedy (rigs §14.5)."""
-    behind, ahead = (f"{n} commit{'s' * (n != 1)}" for n in (checked.behind, checked.ahead))
     checks = (
         ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
         ("clean", checked.clean, "the work tree is not clean: git status"),
-        ("behind", not checked.behind, f"{behind} to pull: rig-bridge sync --auto"),
-        ("ahead", not checked.ahead, f"{ahead} to push: rig-bridge push"),
+        ("behind", not checked.behind, f"{plural(checked.behind, 'commit')} to pull: rig-bridge sync --auto"),
+        ("ahead", not checked.ahead, f"{plural(checked.ahead, 'commit')} to push: rig-bridge push"),
         ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
     )
     for name, passed, problem in checks:

@@ -63,7 +63,7 @@ def thread(rig: Rig, thread_id: str, survey: GitSurvey | None = None) -> ShownTh
             rig.tell(f"! {envelope.path} (quarantined: {', '.join(found.kinds)}); not shown")
     _note_seen(rig, [envelope.turn for envelope, _ in shown])
     if not shown:
-        rig.tell(f'thread "{thread_id}" holds no envelope yet')
+        rig.tell(f'thread "{thread_id}" has no envelopes yet')
     return ShownThread(
         thread_id,
         len(shown),

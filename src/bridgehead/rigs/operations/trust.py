@@ -91,8 +91,8 @@ def remove_signer(rig: Rig, principal: str | None) -> Trusted:
         path = _configured(rig)
         if path is None:
             raise ConfigError(
-                f"trust: {CONFIG_PATH} names no allowed_signers file, so there is nothing of ours to edit",
-                hint="a file that only git's configuration names is edited by hand",
+                f"trust: {CONFIG_PATH} sets no allowed_signers file, so there is no file to edit",
+                hint="edit a file that only git's configuration names by hand",
             )
         write_atomic(path, without_signer(_text(path), principal))
     return _shown(path)
@@ -101,8 +101,8 @@ def remove_signer(rig: Rig, principal: str | None) -> Trusted:
 def _refuse_tracked(rig: Rig, path: Path) -> None:
     if tracked := tracked_path(rig, path):
         raise ConfigError(
-            f"trust: {tracked} is tracked, so the others can change it, and it is not used; nothing was added",
-            hint=f"git rm --cached {tracked}, look at what it holds, then repeat",
+            f"trust: {tracked} is tracked, so other rigs can change it, and it is not used; nothing was added",
+            hint=f"git rm --cached {tracked}, check its content, then retry",
         )
 
 
@@ -205,7 +205,7 @@ def member(rig: Rig, request: MemberRequest) -> Members:
     if key is None:
         raise UserError(
             f"member {request.verb}: rig '{rig.config.rig_id}' has no SSH key to sign with; nothing was written",
-            hint="rig-bridge init --force --sign makes one; rig-bridge init --force --signing-key <file> names one",
+            hint="rig-bridge init --force --sign creates one; --signing-key <file> instead of --sign uses yours",
         )
     signs_with = fingerprint_of(key) or ""
     with rig.repository.lock():
@@ -293,7 +293,7 @@ def _rotation(
         path = named_key(request.key) if request.key else new_key(rig.repository, who)
         text = ssh_key_text(str(path)) or ""
     elif request.key is None:
-        raise UserError("member rotate: <rig> needs its new key beside it; nothing was written")
+        raise UserError("member rotate: <rig> needs its new key; nothing was written")
     else:
         path, key = None, parse_public_key(_key_text(request.key))
         text = f"{key.key_type} {key.blob}"

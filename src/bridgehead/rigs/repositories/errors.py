@@ -61,24 +61,27 @@ def cause_of(git_says: str) -> str:
 
 
 _SSH_ENDED = "fatal: Could not read from remote repository."
-_LATER = "the remote cannot be reached from here now; what is committed waits, and rig-bridge push sends it later"
-_PROTECTED = "the server protects this branch: its owner can let you push, .bridge/config.yaml can name another branch"
+_LATER = "the remote cannot be reached now; the commit is kept, and `rig-bridge push` sends it later"
+_PROTECTED = "the server protects this branch: ask its owner for access, or set another branch in .bridge/config.yaml"
 # What can be done, by what git, ssh or the server says.
 _ADVICE = (
-    ("Host key verification failed", "ssh does not know the host, or by another key: compare, then ssh there once"),
-    ("Permission denied (", "the server does not know the key ssh offers; ssh -v to it shows which"),
-    ("could not read Username", "the server wants a login: let git know one (git help credentials)"),
+    (
+        "Host key verification failed",
+        "ssh does not know the host key, or it changed: verify it, then connect once with ssh",
+    ),
+    ("Permission denied (", "the server does not accept your SSH key; `ssh -v` shows which key was offered"),
+    ("could not read Username", "the server needs a login: configure one (git help credentials)"),
     ("Authentication failed", "the server refused the login git has for it (git help credentials)"),
     ("protected branch", _PROTECTED),
-    ("hook declined", "a rule of the server refused it; its owner can say which"),
-    (".lock': File exists", "a git at work holds this lock, or one that was killed: then remove the file"),
+    ("hook declined", "a server hook refused it; ask its owner"),
+    (".lock': File exists", "another git process holds this lock; if it was killed, remove the file"),
     ("Could not resolve host", _LATER),
     ("Failed to connect", _LATER),
     ("Connection refused", _LATER),
     ("Connection timed out", _LATER),
     ("No route to host", _LATER),
     ("Network is unreachable", _LATER),
-    ("does not appear to be a git repository", "git remote -v shows the address; there is no repository there"),
+    ("does not appear to be a git repository", "there is no repository at this address; check `git remote -v`"),
 )
 
 

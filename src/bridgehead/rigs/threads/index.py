@@ -251,7 +251,7 @@ class ThreadListing(NamedTuple):
 
     thread_id: str
     envelopes: tuple[ListedEnvelope, ...]  # by file name
-    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are no envelopes: reported, not counted
+    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are not envelopes: reported, not counted
     filenames: tuple[str, ...]
 
 

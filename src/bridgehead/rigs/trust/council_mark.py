@@ -53,8 +53,8 @@ def with_mark(body: str, mark: CouncilMark) -> str:
     """Return the body with the block at its end."""
     if _OPENED.search(body):
         raise UserError(
-            "the body holds a council block already, so --council was refused",
-            hint="take the block out of the body, or send it without --council",
+            "the body already contains a council block, so --council was refused",
+            hint="remove the block from the body, or send it without --council",
         )
     return f"{body.rstrip()}\n\n{mark.block()}"
 

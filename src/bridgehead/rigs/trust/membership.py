@@ -335,7 +335,7 @@ class Membership:
     def _found(self, entry: Entry, acts: Sequence[Act], signer: str) -> str | None:
         first = acts[0]
         if first.kind is not ActKind.JOIN or first.rig != entry.sender or fingerprint_of(first.key) != signer:
-            return "the first entry must be somebody's own join, signed with the key it names"
+            return "the first entry must be a rig's own join, signed with the key it names"
         if not self._may_found(first.rig, signer):
             return "keys are pinned in this clone, and the founder's is not one of them"
         self.founded = entry
@@ -366,7 +366,7 @@ class Membership:
             if not (self._pinned_key(act.rig, name) or act.rig in self.holders(name, entry.place)):
                 return f"another key is pinned for {act.rig} in this clone"
         if act.kind is not ActKind.JOIN and self.member(act.rig) is None:
-            return f"{act.rig} is no member"
+            return f"{act.rig} is not a member"
         owner = self.holders(fingerprint_of(act.key) or "", entry.place) - {act.rig}
         return f"that key belongs to {', '.join(sorted(owner))}" if owner else None
 

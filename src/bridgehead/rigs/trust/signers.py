@@ -52,7 +52,7 @@ class KeyInvalid(UserError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"trust: that is not an SSH public key ({reason})",
-            hint="give the text of a .pub file or its path; a private key is never needed",
+            hint="give a .pub file or its text; a private key is never needed",
         )
 
 
@@ -62,7 +62,7 @@ def parse_public_key(text: str) -> PublicKey:
         raise KeyInvalid("it is a private key")
     read = _PUBLIC_KEY.fullmatch(text)
     if read is None:
-        raise KeyInvalid("expected one line: type, key and maybe a comment")
+        raise KeyInvalid("expected one line: type, key and an optional comment")
     return PublicKey(read[1], read[2], (read[3] or "").strip())
 
 
@@ -167,7 +167,7 @@ def make_ssh_key(path: Path, comment: str) -> None:
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
     _output(command, "", None)
     if not path.with_name(path.name + ".pub").is_file():
-        raise KeyInvalid("ssh-keygen made none; is OpenSSH installed?")
+        raise KeyInvalid("ssh-keygen failed; is OpenSSH installed?")
 
 
 def _ssh_key_fingerprint(key: str, environment: Mapping[str, str] | None) -> str | None:

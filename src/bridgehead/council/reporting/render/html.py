@@ -24,7 +24,6 @@ from bridgehead.council.reporting.render.sentences import (
     one_line,
     ordered,
     place_of,
-    plural,
     reason_in_words,
     said,
     set_apart,
@@ -33,6 +32,7 @@ from bridgehead.council.reporting.render.sentences import (
     visible,
 )
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry, Participant
+from bridgehead.errors import plural
 
 _VOID: Final = frozenset({"meta", "br", "hr", "circle", "path", "line", "rect"})
 MOST_DOTS: Final = 60
@@ -164,7 +164,7 @@ def _drawn(item: _Item) -> Markup:
     output = item.output
     told = f"{output.id} {output.severity or output.type}: {output.title}"
     if item.challenges:
-        told += f" ({item.challenges} challenges, {output.status})"
+        told += f" ({plural(item.challenges, 'challenge')}, {output.status})"
     severity = _SEVERITY_CLASS[output.severity]
     outcome = "gone" if item.is_gone else severity
     if output.status is OutputState.DISPUTED:

@@ -15,6 +15,7 @@ from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Status, severity_rank
 from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
+from bridgehead.errors import plural
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _OWN_FIELDS: Final = (
@@ -231,7 +232,8 @@ def _status(report: BridgeReport) -> str:
             return "ABORTED"
         case Status.COMPLETED:
             verdict = report.verdict.value if report.verdict else "no verdict"
-            return f"{verdict}, {len(report.outputs)} outputs, {report.debate_rounds} debate rounds"
+            rounds = plural(report.debate_rounds or 0, "debate round")
+            return f"{verdict}, {plural(len(report.outputs), 'output')}, {rounds}"
 
 
 def _seat_table(title: str, outputs: Sequence[Output]) -> Iterator[str]:

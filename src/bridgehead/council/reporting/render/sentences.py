@@ -21,40 +21,41 @@ from bridgehead.council.reporting.report import (
     FindingEntry,
     Participant,
 )
+from bridgehead.errors import plural
 
 _SENTENCES: Final = {
-    "no_model_took_part": "no model took part: this is static analysis alone",
-    "interrupted": "stopped before its end: this is what was there",
-    "scope_changed_since_start": "the files have changed meanwhile; this is about their state at the start",
-    "budget_reached": "the budget ended it early; raise --max-calls or --max-cost to let them finish",
-    "uncommitted_left_out": "made on top of the last commit; what you have not committed is not in it",
-    "material_left_out": "not everything fitted into the prompts; left out by seat: {detail}",
-    "unread_files": "no seat has read {detail} of the files, so this is no verdict on them; the report names them",
-    "static_truncated": "the analysers found more than the report lists; left out, the lightest: {detail}",
-    "analyser_failed": "an analyser gave no answer, so what it would have found is missing: {detail}",
-    "analyser_absent": "not installed, so nobody ran them on their kind of files: {detail}; see bridgehead runtimes",
-    "question_unanswered": "nobody answered the question about {detail}; it stands as it was",
-    "model_replaced": "the settings name models that could not be asked, others answered: {detail}",
+    "no_model_took_part": "no model took part: this is static analysis only",
+    "interrupted": "stopped before its end: the report is partial",
+    "scope_changed_since_start": "the files changed during the run; the report covers their state at the start",
+    "budget_reached": "the budget was reached; raise --max-calls or --max-cost to finish",
+    "uncommitted_left_out": "based on the last commit; uncommitted changes are not included",
+    "material_left_out": "not everything fit into the prompts; left out by seat: {detail}",
+    "unread_files": "no seat has read {detail} of the files, so the verdict does not cover them; the report lists them",
+    "static_truncated": "the analysers found more than the report lists; the least severe are left out: {detail}",
+    "analyser_failed": "an analyser failed, so its findings are missing: {detail}",
+    "analyser_absent": "analysers not installed: {detail}; see `bridgehead runtimes`",
+    "question_unanswered": "the question about {detail} was not answered; the finding is unchanged",
+    "model_replaced": "models from the settings were not available, others answered: {detail}",
     "untrusted_setting_ignored": (
-        "nobody has trusted .bridge-settings.json, so this of it was ignored: {detail}; "
+        ".bridge-settings.json is not trusted, so these settings were ignored: {detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
     ),
     "asked_without_tools": (
-        "nothing on this machine can keep {detail} to the private copy, so it was asked without its tools; "
-        "bridgehead doctor says what is missing"
+        "{detail} cannot be confined on this machine, so it was asked without its tools; "
+        "`bridgehead doctor` shows what is missing"
     ),
     "untrusted_domains_ignored": (
-        "nobody has trusted .bridgehead/domains.toml, so its domains were left out; "
+        ".bridgehead/domains.toml is not trusted, so its domains were ignored; "
         "read it, then: bridgehead config trust .bridgehead/domains.toml"
     ),
-    "cost_unknown": "{detail} does not say what it costs and counted as 0",
+    "cost_unknown": "{detail} does not report its cost; it was counted as 0",
 }
 _IN_REPORTS: Final = {
     **_SENTENCES,
-    "left_out": "kept from the models, or shown with secrets masked, by reason and number of files: {detail}",
-    "settings_stale": ".bridge-settings.json is older than it allows itself to be; --write-settings dates it anew",
-    "halted_bridge_skipped": "{detail} needed somebody and went on without; see bridgehead pending",
-    "da_challenge_missing": "the second look left these unchallenged: {detail}",
+    "left_out": "not shown to the models, or shown with secrets masked, by reason and number of files: {detail}",
+    "settings_stale": ".bridge-settings.json has expired; --write-settings renews it",
+    "halted_bridge_skipped": "{detail} needed an answer and was left out; see `bridgehead pending`",
+    "da_challenge_missing": "the second pass did not challenge these: {detail}",
 }
 MOST_SHOWN: Final = 60
 
@@ -331,7 +332,7 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     word = report.verdict_word or "DONE"
     if report.incomplete and not entries:
         unread = f"{len(report.unread)} of {plural(report.files or 0, 'file')}"
-        return f"{word}   nothing found, but nobody has read {unread}"
+        return f"{word}   nothing found, but {unread} were not read"
     if entries:
         return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
     seats = plural(len(report.bridges_available), "seat")
@@ -343,10 +344,6 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
 def _listed(names: Sequence[str]) -> str:
     *most, last = map(one_line, names)
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _agreement(entries: Sequence[FindingEntry]) -> str:

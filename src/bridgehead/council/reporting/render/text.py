@@ -10,6 +10,7 @@ from typing import Final
 from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
+from bridgehead.errors import plural
 
 SHOWN: Final = 10
 """Findings in full before the reader is sent to the report."""
@@ -78,7 +79,7 @@ def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
         yield from _finding(entry, screen, folded.get(entry.id, ()), compared=bool(sentences.comparison_line(report)))
     if len(listed) > SHOWN:
         yield ""
-        yield f"… {sentences.plural(len(listed) - SHOWN, 'more finding')} in the report"
+        yield f"… {plural(len(listed) - SHOWN, 'more finding')} in the report"
     yield from _below(report)
     yield from _seats(report, screen)
 
@@ -126,7 +127,7 @@ def _below(report: CouncilReport) -> Iterator[str]:
         by_change = f", {new} by this change itself" if new else ""
         lines.append(f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})")
     if report.untouched_findings:
-        found = sentences.plural(len(report.untouched_findings), "finding")
+        found = plural(len(report.untouched_findings), "finding")
         lines.append(f"{found} on lines the change did not touch, in the report; --whole-files counts them")
     if requirements := sentences.requirements_line(report):
         lines.append(f"requirements: {requirements}")

@@ -22,6 +22,7 @@ from bridgehead.council.runtimes.static.base import Analyser, Message, RunComman
 from bridgehead.council.runtimes.static.programs import Secrets
 from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_reading, weigh
 from bridgehead.council.scope.scope import Scope
+from bridgehead.errors import plural
 from bridgehead.host import process
 from bridgehead.host.command import Cancel, Command, CommandResult
 from bridgehead.host.secrets_scan import without_secrets
@@ -249,7 +250,7 @@ def described(found: Weighed) -> str:
     first = found.first
     rule = f"{first.rule}, CWE-{first.cwe}" if first.cwe else first.rule
     more = found.count - len(found.messages)
-    rest = f" {more} more places are not listed." if more else ""
+    rest = f" {plural(more, 'more place')} not listed." if more else ""
     return f"{found.tool} ({rule}): {first.text}{rest}"
 
 

@@ -21,7 +21,7 @@ class IncompletePackage(Exception):
 
     def __init__(self, missing: Sequence[str]) -> None:
         super().__init__(
-            f"the package lacks {', '.join(missing)}: its staging directory was changed while the run was paused"
+            f"the package lacks {', '.join(missing)}: its staging directory changed while the run was paused"
         )
 
 

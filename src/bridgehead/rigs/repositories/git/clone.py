@@ -198,7 +198,7 @@ def locate(git: Git) -> Location:
         raise UserError(f"cwd is not inside a git repo (cwd={git.directory})", hint=advice)
     lines = answer.text.removesuffix("\n").split("\n")
     if len(lines) != len(Location._fields):
-        raise GitFailed("a repository whose path holds a line break cannot be used")
+        raise GitFailed("a repository whose path contains a line break cannot be used")
     object_format, *paths = lines
     return Location(object_format, *map(Path, paths))
 

@@ -87,7 +87,7 @@ class GitPosting:
     def _refuse_taken_name(self) -> None:
         directory = self._clone.location.top_level / self.path.rpartition("/")[0]
         if os.path.lexists(directory / ".git"):
-            raise UserError(f"{directory!s} is a git repository of its own; nothing was written")
+            raise UserError(f"{directory!s} is a separate git repository; nothing was written")
         if any((self._clone.location.git_dir / name).exists() for name in _OTHER_OPERATIONS):
             raise CommitFailed("cannot make a partial commit during a merge, cherry-pick or revert")
         tracked = self._clone.git.read("ls-files", "-z", "--", self.path)
@@ -95,7 +95,7 @@ class GitPosting:
             "ls-tree", "-z", "--full-tree", self._head.commit, "--", self.path
         )
         if tracked.stdout or (committed and committed.stdout):
-            raise FileTaken(self.path, "written", "an envelope of that name is tracked already")
+            raise FileTaken(self.path, "written", "an envelope of that name is already tracked")
 
     def _write(self) -> None:
         top_level = self._clone.location.top_level
@@ -145,7 +145,7 @@ class GitPosting:
             raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)
         commit = answer.text.strip()
         if must_sign and not carries_signature(self._clone, commit):
-            raise SigningFailed("git made a commit without a signature")
+            raise SigningFailed("git created a commit without a signature")
         return commit
 
 

@@ -76,7 +76,7 @@ def wire_of(clone: Clone, head: Head, remote: str, branch: str, *, pushing: bool
     if (head.remote, head.remote_branch) != (remote, branch) or head.tracking_ref is None:
         follows = f"follows {head.remote}/{head.remote_branch}" if head.remote_branch else "has no upstream configured"
         raise UserError(
-            f'branch "{current}" {follows}, but the wire is {remote}/{branch}; nothing was written',
+            f'branch "{current}" {follows}, but the bridge uses {remote}/{branch}; nothing was written',
             hint=f"git switch {branch}",
         )
     return Wire(remote, branch, head.tracking_ref)

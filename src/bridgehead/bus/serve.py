@@ -44,7 +44,7 @@ from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
 from bridgehead.bus.interfaces import Agent, BusServices, Notice, Notices
-from bridgehead.bus.participants.record import AssistantProfile, Grant, ParticipantRecord, Role
+from bridgehead.bus.participants.record import AssistantProfile, Grant, ParticipantRecord, Role, check_participant_id
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.settings import Address, BusSettings, ServingSettings, without_credentials
 from bridgehead.bus.sockets.dial import BadUrl
@@ -52,7 +52,7 @@ from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
 from bridgehead.bus.transports.base import Audience, HubListener, Transport
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import NOTICE
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.host.clock import iso_ms
 
 if TYPE_CHECKING:
@@ -130,15 +130,29 @@ class BusServer:
         if serving.matrix is not None:
             from bridgehead.bus.gateway.matrix import MatrixDoor
 
-            record = self._directory.records.get("matrix") or ParticipantRecord("matrix", Role.OPAQUE, "manage")
             yield MatrixDoor(
                 self.relay,
-                record,
+                self._door_record("matrix", Role.OPAQUE),
                 url=serving.matrix,
                 token=str(serving.matrix_token),
                 allow=serving.matrix_allow,
                 folder=self.folder.path / "matrix",
             )
+        if serving.voice:
+            from bridgehead.bus.gateway.speech import Speech
+            from bridgehead.bus.gateway.voice import VoiceDoor
+
+            speech = Speech(serving.voice_stt, serving.voice_tts, serving.voice_wake, serving.assistant_lang)
+            for name, url in self.settings.satellites.items():
+                record = self._door_record(name, Role.SATELLITE, site=name)
+                yield VoiceDoor(self.relay, record, url=url, speech=speech)
+
+    def _door_record(self, name: str, role: Role, site: str | None = None) -> ParticipantRecord:
+        record = self._directory.records.get(check_participant_id(name))
+        if record is not None and record.mode != "manage":
+            hint = f"bridgehead bus policy set {name} mode manage"
+            raise UserError(f"participant {name!r} is a door of this bus and its record says mode relay", hint=hint)
+        return record or ParticipantRecord(name, role, "manage", site_determination=site)
 
     def _follow_notices(self, notices: Notices) -> None:
         loop = asyncio.get_running_loop()

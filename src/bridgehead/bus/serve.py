@@ -107,23 +107,23 @@ class BusServer:
             await self._start_bridge()
             await self._start_gateway()
             await self._open_status_site()
+            self.link.start()
+            if self.fabric_link is not None:
+                self.fabric_link.start()
+            if self._upstream_join is not None:
+                self.upstream = Upstream(self.relay, self._upstream_join, self._link_states.announcing("upstream"))
+                self.upstream.start()
+                self._closing.push_async_callback(self.upstream.stop)
+            if self.hub is not None and self._services.agent is not None:
+                self._start_assistant(self.hub, self._services.agent)
+            if self._services.notices is not None:
+                self._follow_notices(self._services.notices)
+            for door in self._doors():
+                await door.start()
+                self._closing.push_async_callback(door.stop)
         except BaseException:
             await self.stop()
             raise
-        self.link.start()
-        if self.fabric_link is not None:
-            self.fabric_link.start()
-        if self._upstream_join is not None:
-            self.upstream = Upstream(self.relay, self._upstream_join, self._link_states.announcing("upstream"))
-            self.upstream.start()
-            self._closing.push_async_callback(self.upstream.stop)
-        if self.hub is not None and self._services.agent is not None:
-            self._start_assistant(self.hub, self._services.agent)
-        if self._services.notices is not None:
-            self._follow_notices(self._services.notices)
-        for door in self._doors():
-            await door.start()
-            self._closing.push_async_callback(door.stop)
 
     def _doors(self) -> Iterator[Door]:
         serving = self.settings.serving

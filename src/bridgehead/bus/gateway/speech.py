@@ -36,7 +36,7 @@ WORK_S: Final = 60.0
 """How long a service, or a program in its place, may take for one piece of work."""
 AT_ONCE: Final = 2
 """Programs under way at once; each satellite has one for each direction at most, so they take turns."""
-SURE: Final = 1e-20
+SURE: Final = 1e-18
 """How sure pocketsphinx must be of the one word it listens for; less hears it in other words, too."""
 _RECOGNISER: Final = (sys.executable, "-P", "-c", "from bridgehead.bus.gateway.speech import main; main()")
 
@@ -188,7 +188,8 @@ def main() -> None:
     only = {"lm": None, "keyphrase": sys.argv[1], "kws_threshold": SURE} if sys.argv[1:] else {}
     decoder = Decoder(samprate=MICROPHONE["rate"], loglevel="FATAL", **only)
     decoder.start_utt()
-    decoder.process_raw(sys.stdin.buffer.read(), full_utt=True)
+    silence = bytes(SECOND // 4)  # around a word of its own; without it short ones are not understood
+    decoder.process_raw(silence + sys.stdin.buffer.read() + silence, full_utt=True)
     decoder.end_utt()
     heard = decoder.hyp()
     sys.stdout.write(heard.hypstr if heard is not None else "")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -20,6 +23,9 @@ from bridgehead.bus.wire.topics import STOP
 from bridgehead.errors import UserError
 from bus.support.running import free_port, run, until
 from bus.support.serving import Served, served_bus
+from support.console_blocks import environment, matches, steps
+from support.console_blocks import run as run_steps
+from support.installed import machine
 
 pytest.importorskip("wyoming", reason="the extra voice is not installed")
 pytest.importorskip("pocketsphinx", reason="the extra voice is not installed")
@@ -38,6 +44,7 @@ from bus.support.wyoming import (
 )
 
 DEADLINE_S = 300.0
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "voice.md"
 
 
 class Here:
@@ -388,3 +395,45 @@ def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(
         assert [question.text for question in agent.asked] == [WORDS] * 2
 
     run(main(), deadline_s=DEADLINE_S)
+
+
+@pytest.mark.peer
+def test_the_guide_does_what_it_shows(tmp_path: Path) -> None:
+    shown = steps(GUIDE.read_text(encoding="utf-8").replace("```console no-run", "```console"))
+    place = next(number for number, step in enumerate(shown) if "bus serve" in step.command)
+    assert [step.command.split()[0] for step in shown[: place + 1]] == ["wyoming-satellite", "export", "bridgehead"]
+    home, kitchen = machine(tmp_path), RealSatellite(tmp_path, "kitchen")
+    door = {
+        "BRIDGEHEAD_BUS_VOICE": kitchen.setting,
+        **{f"BRIDGEHEAD_BUS_{name}": f"127.0.0.1:{free_port()}" for name in ("LISTEN", "HUB_LISTEN")},
+    }
+    around = {**environment(home.home, Path(sys.executable).parent), **door}
+    announced, over = espeak("dinner is ready"), threading.Event()
+
+    def answers() -> None:
+        """Somebody in the kitchen, who says it again until it is heard."""
+        while not over.is_set():
+            if kitchen.sound != announced and kitchen.sound.startswith(announced):
+                kitchen.hears(WORDS)
+            over.wait(5)
+
+    process = home.start("bus", "serve", "--json", "--assistant", "scripted", **door)
+    somebody = threading.Thread(target=answers)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline(), process.stderr.read()
+        with kitchen.running():
+            run(kitchen.begins(), deadline_s=DEADLINE_S)
+            somebody.start()
+            for step in shown[place + 1 :]:
+                (result,) = run_steps([step], home.project, around)
+                assert result.code == step.exit_code, f"$ {step.command}\n{result.output}"
+                assert matches(step.expected, result.output), f"$ {step.command}\n{result.output}"
+                assert "bus ask" not in step.command or result.output.strip() == WORDS
+    finally:
+        over.set()
+        if somebody.is_alive():
+            somebody.join()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0

@@ -55,10 +55,10 @@ class VoiceDoor(Door):
 
     async def run(self) -> None:
         async with connected(self._url) as self._peer:
-            await self._peer.send("run-satellite")
             await self.join()
             speaking = asyncio.get_running_loop().create_task(self._speak_all())
             try:
+                await self._peer.send("run-satellite")
                 await self._receive()
             finally:
                 self._relay.leave(self._record.id, self)

@@ -43,7 +43,7 @@ from bridgehead.bus.gateway.webhooks import HttpCalls, WebhookEndpoint
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
-from bridgehead.bus.interfaces import Agent, BusServices, Notice, Notices
+from bridgehead.bus.interfaces import Agent, BusServices, Notice
 from bridgehead.bus.participants.record import AssistantProfile, Grant, ParticipantRecord, Role, check_participant_id
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.settings import Address, BusSettings, ServingSettings, without_credentials
@@ -117,7 +117,8 @@ class BusServer:
             if self.hub is not None and self._services.agent is not None:
                 self._start_assistant(self.hub, self._services.agent)
             if self._services.notices is not None:
-                self._follow_notices(self._services.notices)
+                soon = asyncio.get_running_loop().call_soon_threadsafe
+                self._closing.callback(self._services.notices.follow(lambda notice: soon(self.notify, notice)))
             for door in self._doors():
                 await door.start()
                 self._closing.push_async_callback(door.stop)
@@ -153,14 +154,6 @@ class BusServer:
             hint = f"bridgehead bus policy set {name} mode manage"
             raise UserError(f"participant {name!r} is a door of this bus and its record says mode relay", hint=hint)
         return record or ParticipantRecord(name, role, "manage", site_determination=site)
-
-    def _follow_notices(self, notices: Notices) -> None:
-        loop = asyncio.get_running_loop()
-
-        def pass_on(notice: Notice) -> None:
-            loop.call_soon_threadsafe(self.notify, notice)
-
-        self._closing.callback(notices.follow(pass_on))
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
         serving, approvals = self.settings.serving, self._services.approvals
@@ -272,7 +265,7 @@ class BusServer:
         if self._registry is not None:
             self._registry.moved = self.relay.moved
             self._registry.renew(lambda: list(self.relay.connected), self.relay.clean_up)
-        self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"), jitter=_jitter)
+        self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"))
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
 
@@ -436,7 +429,3 @@ def foreign_hub(serving: ServingSettings) -> Transport:
 
         return NatsTransport(NatsAccess.parse(url, serving.nats_credentials, serving.nats_ca), serving.deployment)
     raise BadUrl(url)
-
-
-def _jitter() -> float:
-    return 0.5 + secrets.randbelow(1000) / 1000

@@ -19,6 +19,7 @@ from bridgehead.errors import ConfigError, UserError
 HUB_ADDRESS: Final = "127.0.0.1:8181"
 GATEWAY_ADDRESS: Final = "127.0.0.1:8182"
 _PORT: Final = re.compile(r"[0-9]{1,5}")
+_WYOMING: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _DEPLOYMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -127,7 +128,7 @@ class BusSettings(msgspec.Struct, frozen=True):
             raise BadBusSetting("matrix needs matrix_token, and matrix_allow: who may talk to it")
         services = {name: getattr(serving, name) for name in ("voice_stt", "voice_tts", "voice_wake")}
         for name, url in (self.satellites | services).items():
-            if url is not None and not _is_wyoming(url):
+            if url is not None and _WYOMING.fullmatch(url) is None:
                 raise BadBusSetting(f"{name}: {url!r} is no address of a Wyoming peer; write tcp://HOST:PORT")
         if serving.voice and serving.voice_stt is None and not (serving.assistant_lang or "en").startswith("en"):
             raise BadBusSetting("voice_stt must name a service for this language: pocketsphinx knows English")
@@ -155,14 +156,6 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_wyoming(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme == "tcp" and bool(parts.hostname) and bool(parts.port)
     except ValueError:
         return False
 

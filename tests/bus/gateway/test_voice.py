@@ -29,7 +29,7 @@ from support.installed import machine
 
 pytest.importorskip("wyoming", reason="the extra voice is not installed")
 pytest.importorskip("pocketsphinx", reason="the extra voice is not installed")
-from bridgehead.bus.gateway import speech
+from bridgehead.bus.gateway import speech, voice
 from bus.support.wyoming import (
     LOUD,
     QUIET,
@@ -209,7 +209,7 @@ def test_nobody_speaks_for_longer_than_there_is_room(here: Here) -> None:
         b'{"type": "audio-chunk", "payload_length": 99999999999}\n',
         b'{"type": "audio-chunk", "data_length": 99999999999}\n',
         b'{"type": "audio-chunk", "data_length": "many"}\n',
-        b'{"type": "audio-chunk", "data": {"rate": 8000, "width": 1, "channels": 2}}\n',
+        b'{"type": "audio-chunk", "data": {"rate": 8000, "width": 1, "channels": 2}, "payload_length": 2}\n..',
         b'{"type": "run-pipeline", "data": []}\n',
         b'{"type": ' + b"[" * 60_000 + b"\n",
         b"[]\n",
@@ -238,6 +238,25 @@ def test_a_recognition_that_fails_is_said_and_ends_the_listening(here: Here) -> 
             await until(lambda: here.kitchen.count("audio-stop") == 1)
             assert here.services.spoken == ["I cannot understand speech right now."]
             assert [event.data for event in here.kitchen.events if event.type == "transcript"] == [{"text": ""}]
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_who_listens_all_the_time_is_not_deaf_for_ever(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(voice, "RETRY_S", 0.01)
+
+    async def main() -> None:
+        here.services.words = ["hello again"]
+        port = free_port()
+        async with here.bus(voice_stt=f"tcp://127.0.0.1:{port}"):
+            await here.kitchen.says(stage="wake")
+            await until(lambda: here.kitchen.count("audio-stop") == 1)
+            async with served(here.services.recognise, port):
+                while not here.asked:  # what is said before it listens again is lost
+                    await here.kitchen.connections[-1].send_audio(LOUD + QUIET)
+                    await asyncio.sleep(0.05)
+                await until(lambda: here.kitchen.count("audio-stop") == 2)
+        assert here.services.spoken[:2] == ["I cannot understand speech right now.", "You said: hello again"]
 
     run(main(), deadline_s=DEADLINE_S)
 

@@ -117,7 +117,7 @@ class PlayedServices:
         self.spoken: list[str] = []
         self.stt = self.tts = ""
 
-    async def _recognise(self, connection: Connection) -> None:
+    async def recognise(self, connection: Connection) -> None:
         size = 0
         while (event := await connection.read()) is not None:
             size += len(event.payload or b"")
@@ -135,7 +135,7 @@ class PlayedServices:
     @asynccontextmanager
     async def there(self) -> AsyncIterator[dict[str, str]]:
         """Settings that name them."""
-        async with served(self._recognise) as stt, served(self._synthesise) as tts:
+        async with served(self.recognise) as stt, served(self._synthesise) as tts:
             yield {"voice_stt": stt, "voice_tts": tts}
 
 

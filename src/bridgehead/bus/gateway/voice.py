@@ -10,27 +10,25 @@ import asyncio
 import logging
 import secrets
 from contextlib import aclosing
-from typing import Any, Final
-
-from wyoming.event import Event
+from typing import Final
 
 from bridgehead.bus.gateway.door import STOP_WORDS, Door
 from bridgehead.bus.gateway.speech import MICROPHONE, SECOND, Speech, Utterance, WyomingPeer, connected
-from bridgehead.bus.participants.limits import TokenBucket
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.errors import BridgeheadError, ProtocolError
 
 _log: Final = logging.getLogger("bridgehead.bus.voice")
 FASTEST: Final = 8 * SECOND
-"""Audio is read eight times as fast as it is spoken, after the first minute of it."""
+"""Audio is read eight times as fast as it is spoken, so that nobody keeps the bus busy."""
 EVENT_BYTES: Final = 512
 """What an event counts for at least."""
 MOST_WAITING: Final = 512
-"""Pieces of audio, or texts to be spoken, that wait; after that the oldest is left out."""
+"""Pieces of audio, or texts to be spoken, that wait; what comes after that is left out."""
 LEAD_S: Final = 0.3
 """So much speech is sent ahead of its time: enough not to stutter, and little to be heard after a stop."""
 STOP_WORD: Final = "stop"
+RETRY_S: Final = 5.0
 DEAF: Final = "I cannot understand speech right now."
 
 
@@ -42,9 +40,9 @@ class VoiceDoor(Door):
         self._url = url
         self._speech = speech
         self._peer: WyomingPeer
-        self._audio: asyncio.Queue[bytes] = asyncio.Queue(MOST_WAITING)
+        self._audio: asyncio.Queue[bytes] = asyncio.Queue()
         """What the microphone sends; an empty piece is its end."""
-        self._texts: asyncio.Queue[str] = asyncio.Queue(MOST_WAITING)
+        self._texts: asyncio.Queue[str] = asyncio.Queue()
         self._listening: asyncio.Task[None] | None = None
         self._speaking: asyncio.Task[None] | None = None
 
@@ -69,50 +67,40 @@ class VoiceDoor(Door):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def speak(self, room: str, text: str, message_id: str | None, *, is_open: bool) -> None:
-        _put(self._texts, text)
+        if self._texts.qsize() < MOST_WAITING:
+            self._texts.put_nowait(text)
 
     def think(self, room: str, message_id: str, *, on: bool) -> None:
         """The protocol has no sign for it."""
 
     def hush(self) -> None:
-        _clear(self._texts)
-        if self._speaking is not None:
+        if self._speaking is not None and not self._speaking.done():
+            self._texts = asyncio.Queue()
             self._speaking.cancel()
 
     # -- what is heard --------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        now = asyncio.get_running_loop().time
-        allowance = TokenBucket(FASTEST, 60 * SECOND, now())
         while True:
             event = await self._peer.event()
-            size = max(len(event.payload or b""), EVENT_BYTES)
-            if not allowance.take(now(), size):
-                await asyncio.sleep(size / FASTEST)
-            await self._received(event)
-
-    async def _received(self, event: Event) -> None:
-        if event.type == "audio-chunk":
-            if {name: event.data.get(name) for name in MICROPHONE} != MICROPHONE:
+            await asyncio.sleep(max(len(event.payload or b""), EVENT_BYTES) / FASTEST)
+            if event.payload and {name: event.data.get(name) for name in MICROPHONE} != MICROPHONE:
                 raise ProtocolError("its microphone must send 16 kHz, 16 bits, one channel")
-            if event.payload:
-                _put(self._audio, event.payload)
-        elif event.type == "audio-stop":
-            _put(self._audio, b"")
-        elif event.type == "ping":
-            await self._peer.send("pong", {"text": str(event.data.get("text"))[:200]})
-        elif event.type == "run-pipeline":
-            # It listens all the time from now on, or this once, because somebody has called it or pressed a button.
-            always = event.data.get("start_stage") == "wake"
-            if not always:
-                self.hush()
-            if self._listening is not None:
-                self._listening.cancel()
-                await asyncio.wait((self._listening,))
-            _clear(self._audio)
-            self._listening = asyncio.get_running_loop().create_task(self._listen(always=always))
+            if event.type in ("audio-chunk", "audio-stop") and self._audio.qsize() < MOST_WAITING:
+                self._audio.put_nowait(event.payload or b"")
+            elif event.type == "run-pipeline":
+                # It listens all the time from now on, or this once, because somebody has called it or pressed a button.
+                always = event.data.get("start_stage") == "wake"
+                if not always:
+                    self.hush()
+                if self._listening is not None:
+                    self._listening.cancel()
+                    await asyncio.wait((self._listening,))
+                self._audio = asyncio.Queue()
+                self._listening = asyncio.get_running_loop().create_task(self._listen(always=always))
 
     async def _listen(self, *, always: bool) -> None:
+        is_told = False
         while True:
             try:
                 if always and self._speech.wake is not None:
@@ -120,11 +108,15 @@ class VoiceDoor(Door):
                     await self._peer.send("detection")
                     self.hush()
                 await self._hear(was_called=not always or self._speech.wake is not None)
+                is_told = False
             except (OSError, BridgeheadError) as error:
                 _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
                 await self._peer.send("transcript", {"text": ""})  # else it would send audio for ever
-                self.speak("", DEAF, None, is_open=False)
-                return
+                if not is_told:
+                    self.speak("", DEAF, None, is_open=False)
+                    is_told = True
+                await asyncio.sleep(RETRY_S if always else 0)
+                self._audio = asyncio.Queue()
             if not always:
                 return
 
@@ -176,14 +168,3 @@ class VoiceDoor(Door):
         finally:
             if started:
                 await self._peer.send("audio-stop")
-
-
-def _put(queue: asyncio.Queue[Any], item: object) -> None:
-    if queue.full():
-        queue.get_nowait()
-    queue.put_nowait(item)
-
-
-def _clear(queue: asyncio.Queue[Any]) -> None:
-    while not queue.empty():
-        queue.get_nowait()

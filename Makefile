@@ -52,6 +52,18 @@ help: ## What can be made here
 	  || { echo "pip failed: tests against Synapse will be skipped, visibly"; rm -rf .venv/synapse/bin; }
 	@mkdir -p .venv/synapse && touch $@
 
+.venv/wyoming/ready: .venv/pip tests/peers/wyoming.txt
+	$(SAY) "installing a Wyoming satellite and espeak-ng, with which the bus is spoken to"
+	@$(PYTHON) -m venv .venv/wyoming
+	@.venv/wyoming/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement tests/peers/wyoming.txt \
+	  || { echo "pip failed: tests with a voice will be skipped, visibly"; rm -rf .venv/wyoming/bin; }
+	@if command -v espeak-ng >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends espeak-ng; } >/dev/null 2>&1 \
+	    || echo "espeak-ng could not be installed: tests with a voice will be skipped, visibly"; \
+	else echo "no espeak-ng found: tests with a voice will be skipped, visibly"; fi
+	@mkdir -p .venv/wyoming && touch $@
+
 .venv/flow-engines/ready: .venv/pip bench/peers.txt
 	$(SAY) "installing the engines that flows are measured against"
 	@$(PYTHON) -m venv .venv/flow-engines
@@ -97,7 +109,7 @@ pictures: .venv/dev .venv/browser ## Draw the pictures of the documentation agai
 demo: .venv/user ## A first look, under two minutes on a bare machine
 	@$(BIN)/python -m bridgehead.demo
 
-test: lint .venv/peers .venv/ovos/ready .venv/synapse/ready .venv/browser ## ruff, mypy --strict and all tests
+test: lint .venv/peers .venv/ovos/ready .venv/synapse/ready .venv/wyoming/ready .venv/browser ## ruff, mypy --strict and all tests
 	$(SAY) "tests"
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 

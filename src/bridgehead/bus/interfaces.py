@@ -83,7 +83,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Notices(Protocol):
     """What the rest of the product has to tell people (design §1)."""
 
-    def follow(self, notify: Callable[[Notice], None]) -> Callable[[], None]:
+    def follow(self, notify: Callable[[Notice], object]) -> Callable[[], None]:
         """Call `notify` with each new notice, from another thread, until the returned function is called."""
         ...
 

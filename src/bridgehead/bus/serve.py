@@ -43,8 +43,8 @@ from bridgehead.bus.gateway.webhooks import HttpCalls, WebhookEndpoint
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
-from bridgehead.bus.interfaces import Agent, BusServices, Notice, Notices
-from bridgehead.bus.participants.record import AssistantProfile, Grant, ParticipantRecord, Role
+from bridgehead.bus.interfaces import Agent, BusServices, Notice
+from bridgehead.bus.participants.record import AssistantProfile, Grant, ParticipantRecord, Role, check_participant_id
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.settings import Address, BusSettings, ServingSettings, without_credentials
 from bridgehead.bus.sockets.dial import BadUrl
@@ -52,7 +52,7 @@ from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
 from bridgehead.bus.transports.base import Audience, HubListener, Transport
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import NOTICE
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.host.clock import iso_ms
 
 if TYPE_CHECKING:
@@ -107,46 +107,53 @@ class BusServer:
             await self._start_bridge()
             await self._start_gateway()
             await self._open_status_site()
+            self.link.start()
+            if self.fabric_link is not None:
+                self.fabric_link.start()
+            if self._upstream_join is not None:
+                self.upstream = Upstream(self.relay, self._upstream_join, self._link_states.announcing("upstream"))
+                self.upstream.start()
+                self._closing.push_async_callback(self.upstream.stop)
+            if self.hub is not None and self._services.agent is not None:
+                self._start_assistant(self.hub, self._services.agent)
+            if self._services.notices is not None:
+                soon = asyncio.get_running_loop().call_soon_threadsafe
+                self._closing.callback(self._services.notices.follow(lambda notice: soon(self.notify, notice)))
+            for door in self._doors():
+                await door.start()
+                self._closing.push_async_callback(door.stop)
         except BaseException:
             await self.stop()
             raise
-        self.link.start()
-        if self.fabric_link is not None:
-            self.fabric_link.start()
-        if self._upstream_join is not None:
-            self.upstream = Upstream(self.relay, self._upstream_join, self._link_states.announcing("upstream"))
-            self.upstream.start()
-            self._closing.push_async_callback(self.upstream.stop)
-        if self.hub is not None and self._services.agent is not None:
-            self._start_assistant(self.hub, self._services.agent)
-        if self._services.notices is not None:
-            self._follow_notices(self._services.notices)
-        for door in self._doors():
-            await door.start()
-            self._closing.push_async_callback(door.stop)
 
     def _doors(self) -> Iterator[Door]:
         serving = self.settings.serving
         if serving.matrix is not None:
             from bridgehead.bus.gateway.matrix import MatrixDoor
 
-            record = self._directory.records.get("matrix") or ParticipantRecord("matrix", Role.OPAQUE, "manage")
             yield MatrixDoor(
                 self.relay,
-                record,
+                self._door_record("matrix", Role.OPAQUE),
                 url=serving.matrix,
                 token=str(serving.matrix_token),
                 allow=serving.matrix_allow,
                 folder=self.folder.path / "matrix",
             )
+        if serving.voice:
+            from bridgehead.bus.gateway.speech import Speech
+            from bridgehead.bus.gateway.voice import VoiceDoor
 
-    def _follow_notices(self, notices: Notices) -> None:
-        loop = asyncio.get_running_loop()
+            speech = Speech(serving.voice_stt, serving.voice_tts, serving.voice_wake, serving.assistant_lang)
+            for name, url in self.settings.satellites.items():
+                record = self._door_record(name, Role.SATELLITE, site=name)
+                yield VoiceDoor(self.relay, record, url=url, speech=speech)
 
-        def pass_on(notice: Notice) -> None:
-            loop.call_soon_threadsafe(self.notify, notice)
-
-        self._closing.callback(notices.follow(pass_on))
+    def _door_record(self, name: str, role: Role, site: str | None = None) -> ParticipantRecord:
+        record = self._directory.records.get(check_participant_id(name))
+        if record is not None and record.mode != "manage":
+            hint = f"bridgehead bus policy set {name} mode manage"
+            raise UserError(f"participant {name!r} is a door of this bus and its record says mode relay", hint=hint)
+        return record or ParticipantRecord(name, role, "manage", site_determination=site)
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
         serving, approvals = self.settings.serving, self._services.approvals
@@ -258,7 +265,7 @@ class BusServer:
         if self._registry is not None:
             self._registry.moved = self.relay.moved
             self._registry.renew(lambda: list(self.relay.connected), self.relay.clean_up)
-        self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"), jitter=_jitter)
+        self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"))
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
 
@@ -422,7 +429,3 @@ def foreign_hub(serving: ServingSettings) -> Transport:
 
         return NatsTransport(NatsAccess.parse(url, serving.nats_credentials, serving.nats_ca), serving.deployment)
     raise BadUrl(url)
-
-
-def _jitter() -> float:
-    return 0.5 + secrets.randbelow(1000) / 1000

@@ -19,6 +19,7 @@ from bridgehead.errors import ConfigError, UserError
 HUB_ADDRESS: Final = "127.0.0.1:8181"
 GATEWAY_ADDRESS: Final = "127.0.0.1:8182"
 _PORT: Final = re.compile(r"[0-9]{1,5}")
+_WYOMING: Final = re.compile(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _DEPLOYMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -51,6 +52,11 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """URL of a Matrix server on which the bus has an account."""
     matrix_token: str | None = None
     matrix_allow: tuple[str, ...] = ()
+    voice: tuple[str, ...] = ()
+    """Wyoming satellites: NAME=tcp://HOST:PORT."""
+    voice_stt: str | None = None
+    voice_tts: str | None = None
+    voice_wake: str | None = None
     chat_grants: tuple[Grant, ...] = ()
     hook_wait_s: float = 30
     pairing: bool = False
@@ -122,12 +128,23 @@ class BusSettings(msgspec.Struct, frozen=True):
                 raise BadBusSetting(f"{name} must not be negative")
         if serving.matrix is not None and (serving.matrix_token is None or not serving.matrix_allow):
             raise BadBusSetting("matrix needs matrix_token and matrix_allow (who may use it)")
+        services = {name: getattr(serving, name) for name in ("voice_stt", "voice_tts", "voice_wake")}
+        for name, url in (self.satellites | services).items():
+            if url is not None and _WYOMING.fullmatch(url) is None:
+                raise BadBusSetting(f"{name}: {url!r} is not the address of a Wyoming peer; write tcp://HOST:PORT")
+        if serving.voice and serving.voice_stt is None and not (serving.assistant_lang or "en").startswith("en"):
+            raise BadBusSetting("voice_stt must name a service for this language: pocketsphinx knows only English")
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:
             raise BadBusSetting("deployment must be 1 to 64 letters, digits, underscores and hyphens")
         if (serving.tls_cert is None) != (serving.tls_key is None):
             raise BadBusSetting("tls_cert and tls_key must be set together")
         if serving.client_ca is not None and not self.uses_tls:
             raise BadBusSetting("client_ca needs TLS: set tls_cert and tls_key, or listen beyond loopback")
+
+    @property
+    def satellites(self) -> dict[str, str]:
+        """Addresses of the Wyoming satellites by name."""
+        return {name: url for name, _, url in (entry.partition("=") for entry in self.serving.voice)}
 
     @property
     def uses_tls(self) -> bool:

@@ -19,6 +19,7 @@ EXTRAS: Final = {
     "web": ("starlette", "uvicorn", "jinja2", "markdown_it", "markupsafe"),
     "bus": ("picows", "cryptography", "h11"),
     "matrix": ("nio",),
+    "voice": ("wyoming", "pocketsphinx"),
     "templates": ("tree_sitter",),
 }
 """What a part of the commands needs, by the extra that brings it."""

@@ -115,7 +115,7 @@ def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
     async def main() -> None:
         port, recording = free_port(), RecordingListener()
         said: list[HealthEvent] = []
-        link = HubLink(WebSocketTransport(f"ws://127.0.0.1:{port}/core"), recording, said.append, first_wait_s=0.01)
+        link = HubLink(WebSocketTransport(f"ws://127.0.0.1:{port}/core"), recording, said.append)
         link.start()
         for round_ in range(2):
             hub = Hub()
@@ -147,7 +147,7 @@ def test_refused_credentials_are_not_hammered() -> None:
         listener = await listen(hub, "127.0.0.1", 0)
         said: list[HealthEvent] = []
         transport = WebSocketTransport(f"ws://127.0.0.1:{listener.port}/core", token="old")
-        link = HubLink(transport, RecordingListener(), said.append, first_wait_s=0.001)
+        link = HubLink(transport, RecordingListener(), said.append)
         link.start()
         await until(lambda: said[-1].state == "bad_credentials")
         await asyncio.sleep(0.05)
@@ -242,7 +242,7 @@ def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(tmp_path: P
         port = server.sockets[0].getsockname()[1]
         transport = WebSocketTransport(f"ws://127.0.0.1:{port}/core", ping_s=0.02, silence_s=0.1)
         recording, health = RecordingListener(), []
-        link = HubLink(transport, recording, lambda event: health.append(str(event.state)), first_wait_s=0.01)
+        link = HubLink(transport, recording, lambda event: health.append(str(event.state)))
         link.start()
         await until(lambda: dialled == 2 and len(recording.messages) == 2)
         over.set()

@@ -34,7 +34,7 @@ MAX_OPEN: Final = 20
 RETRY_S: Final = 5.0
 
 _NOTICE_KEYS: Final = ("kind", "id", "title", "status")
-Notify = Callable[[Notice], None]
+Notify = Callable[[Notice], object]
 
 
 class RecordNotices:

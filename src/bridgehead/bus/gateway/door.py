@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.actions import CloseCode, Delivery
-from bridgehead.bus.client.participant import waits
+from bridgehead.bus.client.participant import LONGEST_WAIT_S, waits
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire.session import context_session_id
@@ -67,10 +67,19 @@ class Door(ABC):
             self.think(room, message_id, on=True)
         self._relay.take(self._record.id, msgspec.json.encode(value), value=value)
 
+    def hush(self) -> None:  # noqa: B027
+        """Whatever is being said is to end; where words are there at once there is nothing to do."""
+
     async def start(self) -> None:
+        await self.join()
+        self.keep_running()
+
+    async def join(self) -> None:
         entering = self._relay.join(self._record, self)
         if entering is not None and (error := await entering) is not None:
             raise error
+
+    def keep_running(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._keep_running())
 
     async def stop(self) -> None:
@@ -80,12 +89,15 @@ class Door(ABC):
         self._relay.leave(self._record.id, self)
 
     async def _keep_running(self) -> None:
-        for wait_s in waits():
+        now, pauses = asyncio.get_running_loop().time, waits()
+        while True:
+            began = now()
             try:
                 await self.run()
             except Exception as error:  # a network is a guest; the bus goes on without it
                 _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
-            await asyncio.sleep(wait_s)
+            pauses = waits() if now() - began > LONGEST_WAIT_S else pauses
+            await asyncio.sleep(next(pauses))
 
     # -- ParticipantConnection ------------------------------------------------------------------------------------
 
@@ -93,6 +105,8 @@ class Door(ABC):
         _log.debug("%s is %s on the bus", self._record.id, source)
 
     def deliver(self, delivery: Delivery) -> None:
+        if delivery.topic == STOP:
+            self.hush()
         if delivery.topic not in (SPEAK, HANDLED):
             return
         message = msgspec.json.decode(delivery.body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import os
 import secrets
 import socket
@@ -21,6 +20,7 @@ from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.relay import Relay
+from bridgehead.bus.settings import is_loopback
 from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site, json_answer
 from bridgehead.bus.sockets.listen import Listener, listen
 from bridgehead.bus.sockets.origin import own_names, refusal
@@ -203,7 +203,7 @@ class MetricsEndpoint(Site):
     async def respond(self, request: Request) -> Answer:
         if request.path != "/metrics":
             return NOT_FOUND
-        if not _is_local(request.address):
+        if request.address != "local" and not is_loopback(request.address):
             return Answer(403, b"metrics are read on this machine\n")
         return Answer(200, self.text().encode(), METRICS_TYPE)
 
@@ -233,10 +233,3 @@ class MetricsEndpoint(Site):
         ]
         lines += ["# TYPE bridgehead_hub_members gauge", f"bridgehead_hub_members {self._hub.members}"]
         return "\n".join(lines) + "\n"
-
-
-def _is_local(address: str) -> bool:
-    try:
-        return address == "local" or ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False

@@ -8,14 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
+from bridgehead.bus.client.participant import waits
 from bridgehead.bus.hub.health import REFUSED_RETRY_S, HealthEvent, LinkHealth
 from bridgehead.bus.transports.base import HubListener, HubRefused
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
-
-FIRST_WAIT_S: Final = 0.25
-LONGEST_WAIT_S: Final = 30.0
 
 
 class Dialled(Protocol):
@@ -29,15 +27,7 @@ class Dialled(Protocol):
 class HubLink:
     """One link that is kept up until it is stopped."""
 
-    def __init__(
-        self,
-        dialled: Dialled,
-        listener: HubListener,
-        announce: Callable[[HealthEvent], None],
-        *,
-        first_wait_s: float = FIRST_WAIT_S,
-        jitter: Callable[[], float] = lambda: 1.0,
-    ) -> None:
+    def __init__(self, dialled: Dialled, listener: HubListener, announce: Callable[[HealthEvent], None]) -> None:
         self._dialled = dialled
         self._listener = listener
         # The transport's listener: messages go straight on, what becomes of the link is ours.
@@ -45,8 +35,6 @@ class HubLink:
         self.ignored = listener.ignored
         self.turn_lost = listener.turn_lost
         self._announce = announce
-        self._first_wait_s = first_wait_s
-        self._jitter = jitter
         self.health = LinkHealth()
         self._down = asyncio.Event()
         self._up = asyncio.Event()
@@ -82,14 +70,13 @@ class HubLink:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     async def _keep_up(self) -> None:
-        wait = self._first_wait_s
+        pauses = waits()
         while True:
             refused = await self._dial()
             if self._up.is_set():
-                wait = self._first_wait_s
+                pauses = waits()
                 await self._down.wait()
-            await asyncio.sleep(REFUSED_RETRY_S if refused else wait * self._jitter())
-            wait = min(wait * 2, LONGEST_WAIT_S)
+            await asyncio.sleep(REFUSED_RETRY_S if refused else next(pauses))
 
     async def _dial(self) -> bool:
         """One attempt; True when we were refused."""

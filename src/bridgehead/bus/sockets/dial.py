@@ -74,7 +74,7 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
     transport, _protocol = await asyncio.get_running_loop().create_connection(
         asyncio.Protocol, host, port, ssl=context, server_hostname=host if secure else None
     )
-    _keep_alive(transport)
+    keep_alive(transport)
     if target.pin.is_exact and not _is_pinned(transport, target.pin):
         transport.abort()
         raise BridgeheadError(
@@ -84,7 +84,7 @@ async def _open(target: Target, host: str, port: int, *, secure: bool) -> asynci
     return transport
 
 
-def _keep_alive(transport: asyncio.Transport) -> None:
+def keep_alive(transport: asyncio.Transport) -> None:
     """Let the system find out that the other machine is gone, although nobody said so."""
     connection = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

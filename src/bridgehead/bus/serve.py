@@ -129,16 +129,23 @@ class BusServer:
         serving = self.settings.serving
         if serving.matrix is not None:
             from bridgehead.bus.gateway.matrix import MatrixDoor
+            from bridgehead.bus.gateway.matrix_appservice import AppserviceEndpoint, read_registration
 
+            path = serving.matrix_appservice
+            service = None if path is None else read_registration(Path(path).expanduser())
             record = self._directory.records.get("matrix") or ParticipantRecord("matrix", Role.OPAQUE, "manage")
-            yield MatrixDoor(
+            door = MatrixDoor(
                 self.relay,
                 record,
                 url=serving.matrix,
-                token=str(serving.matrix_token),
+                token=str(serving.matrix_token) if service is None else service.as_token,
                 allow=serving.matrix_allow,
                 folder=self.folder.path / "matrix",
+                serve_as=None if service is None else service.sender_localpart,
             )
+            if service is not None:
+                self.gateway.endpoints["_matrix"] = AppserviceEndpoint(self.gateway, service, door)
+            yield door
 
     def _follow_notices(self, notices: Notices) -> None:
         loop = asyncio.get_running_loop()

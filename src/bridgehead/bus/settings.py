@@ -50,6 +50,8 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     matrix: str | None = None
     """URL of a Matrix server on which the bus has an account."""
     matrix_token: str | None = None
+    matrix_appservice: str | None = None
+    """Registration file with which the bus is an application service of that server instead."""
     matrix_allow: tuple[str, ...] = ()
     chat_grants: tuple[Grant, ...] = ()
     hook_wait_s: float = 30
@@ -118,8 +120,9 @@ class BusSettings(msgspec.Struct, frozen=True):
         for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must be a number that is not negative")
-        if serving.matrix is not None and (serving.matrix_token is None or not serving.matrix_allow):
-            raise BadBusSetting("matrix needs matrix_token, and matrix_allow: who may talk to it")
+        is_service, has_token = serving.matrix_appservice is not None, serving.matrix_token is not None
+        if serving.matrix is not None and (is_service == has_token or not serving.matrix_allow):
+            raise BadBusSetting("matrix needs either matrix_token or matrix_appservice, and matrix_allow: who may talk to it")
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:
             raise BadBusSetting("deployment must be 1 to 64 letters, digits, underscores and hyphens")
         if (serving.tls_cert is None) != (serving.tls_key is None):

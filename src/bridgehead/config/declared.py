@@ -123,6 +123,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _free("bus.assistant_memory", 6, "turns of a conversation that the assistant remembers"),
     _guarded("bus.matrix", None, "URL of the Matrix server on which the bus has an account"),
     _guarded("bus.matrix_token", None, "access token of that account"),
+    _guarded("bus.matrix_appservice", None, "registration file: be an application service of it, without an account"),
     _guarded("bus.matrix_allow", (), "who may invite and ask it: @name:server or *:server"),
     _guarded("bus.chat_grants", (), "grants of participants of the chat page"),
     _free("bus.hook_wait_s", 30, "seconds a webhook waits for what is spoken"),

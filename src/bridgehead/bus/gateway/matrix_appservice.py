@@ -1,0 +1,114 @@
+"""Matrix as an application service: the file that makes the bus known to a server, and where that server brings what
+is said.
+
+We serve the few routes ourselves: a framework for bridges would be a second Matrix library beside the one that the door
+reads events and sends with.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import secrets
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import yaml
+
+from bridgehead.bus.access.credentials import bearer_token
+from bridgehead.bus.gateway.gateway import Gateway
+from bridgehead.bus.gateway.matrix import MatrixDoor
+from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
+from bridgehead.errors import ConfigError
+from bridgehead.host.files import read_bounded, write_atomic
+
+TRANSACTIONS: Final = "/_matrix/app/v1/transactions/"
+TRANSACTION_BYTES: Final = 16 * 1024 * 1024
+"""A server brings up to a hundred messages of 64 KiB at once, and brings them again for ever if they are not taken."""
+MAX_BYTES: Final = 64 * 1024
+_REGISTRATION: Final = """\
+# An application service of a Matrix server: whoever has these tokens speaks as the one or the other.
+id: {user}
+url: {url}
+as_token: {as_token}
+hs_token: {hs_token}
+sender_localpart: {user}
+rate_limited: false
+namespaces:
+  users:
+    - exclusive: true
+      regex: {regex}
+  aliases: []
+  rooms: []
+"""
+
+
+_Filled = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """What both sides know of each other; everything else in the file is for the server."""
+
+    as_token: _Filled
+    hs_token: _Filled
+    sender_localpart: _Filled
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """What is brought at once."""
+
+    events: list[Any]
+
+
+def write_registration(path: Path, url: str, user: str) -> None:
+    """Make a registration with fresh tokens; one that is there is never replaced, because a server may know it."""
+    tokens = {name: secrets.token_urlsafe(32) for name in ("as_token", "hs_token")}
+    facts = {"url": url, "user": user, "regex": f"@{re.escape(user)}:.*", **tokens}
+    quoted = {name: json.dumps(value) for name, value in facts.items()}  # which YAML reads as it is
+    write_atomic(path, _REGISTRATION.format(**quoted), private=True, exclusive=True)
+
+
+def read_registration(path: Path) -> Registration:
+    try:
+        return msgspec.convert(yaml.safe_load(read_bounded(path, MAX_BYTES)), Registration)
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(
+            f"{path} is no registration of an application service: {error}",
+            hint="bridgehead bus matrix --appservice FILE writes one",
+        ) from error
+
+
+class AppserviceEndpoint(Site):
+    """`/_matrix/app/v1/`: the token of the registration is looked at first, and only who has it is read."""
+
+    def __init__(self, gateway: Gateway, registration: Registration, door: MatrixDoor) -> None:
+        self._gateway = gateway
+        self._registration = registration
+        self._door = door
+
+    def body_limit(self, request: Request) -> int | Answer:
+        token = bearer_token(request.headers.get("authorization")) or ""
+        if hmac.compare_digest(token.encode(), self._registration.hs_token.encode()):
+            return TRANSACTION_BYTES
+        self._gateway.authentication_failed(request.address)
+        return _refused(403, "M_FORBIDDEN", "this is not the token of the registration")
+
+    async def respond(self, request: Request) -> Answer:
+        if isinstance(refused := self.body_limit(request), Answer):
+            return refused
+        name = request.path.removeprefix(TRANSACTIONS)
+        if request.method != "PUT" or name == request.path:  # nobody but the one user of ours is here, and no room
+            return _refused(404, "M_NOT_FOUND", f"{request.method} {request.path} is not served here")
+        try:
+            events = msgspec.json.decode(request.body, type=Transaction).events
+        except (msgspec.DecodeError, RecursionError):
+            return _refused(400, "M_BAD_JSON", "a transaction is an object with a list of events")
+        if await self._door.transaction(name, events):
+            return json_answer({})
+        return _refused(503, "M_UNKNOWN", "the bus is not ready; bring it again later")
+
+
+def _refused(status: int, code: str, sentence: str) -> Answer:
+    return json_answer({"errcode": code, "error": sentence}, status)

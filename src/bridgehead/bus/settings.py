@@ -122,7 +122,7 @@ class BusSettings(msgspec.Struct, frozen=True):
                 raise BadBusSetting(f"{name} must be a number that is not negative")
         is_service, has_token = serving.matrix_appservice is not None, serving.matrix_token is not None
         if serving.matrix is not None and (is_service == has_token or not serving.matrix_allow):
-            raise BadBusSetting("matrix needs either matrix_token or matrix_appservice, and matrix_allow: who may talk to it")
+            raise BadBusSetting("matrix needs either matrix_token or matrix_appservice, and matrix_allow: who may talk")
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:
             raise BadBusSetting("deployment must be 1 to 64 letters, digits, underscores and hyphens")
         if (serving.tls_cert is None) != (serving.tls_key is None):

@@ -129,10 +129,10 @@ class BusServer:
         serving = self.settings.serving
         if serving.matrix is not None:
             from bridgehead.bus.gateway.matrix import MatrixDoor
-            from bridgehead.bus.gateway.matrix_appservice import AppserviceEndpoint, read_registration
+            from bridgehead.bus.gateway.matrix_appservice import AppserviceEndpoint, registration_in
 
             path = serving.matrix_appservice
-            service = None if path is None else read_registration(Path(path).expanduser())
+            service = None if path is None else registration_in(Path(path).expanduser(), self._web_url)
             record = self._directory.records.get("matrix") or ParticipantRecord("matrix", Role.OPAQUE, "manage")
             door = MatrixDoor(
                 self.relay,
@@ -364,9 +364,12 @@ class BusServer:
     @property
     def chat_url(self) -> str:
         """A fresh link to the chat page; it works once."""
+        return f"{self._web_url}{self.chat.new_link()}"
+
+    @property
+    def _web_url(self) -> str:
         scheme = "https" if self.settings.uses_tls else "http"
-        reached_at = urlsplit(public_url(self.settings, self.gateway_address)).netloc
-        return f"{scheme}://{reached_at}{self.chat.new_link()}"
+        return f"{scheme}://{urlsplit(public_url(self.settings, self.gateway_address)).netloc}"
 
     def _status(self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]) -> BusStatus:
         bridge, counters = self.relay.bridge, self.relay.counters

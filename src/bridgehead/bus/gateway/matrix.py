@@ -203,6 +203,7 @@ class MatrixDoor(Door):
         return f"{CHAT_PREFIX}{self._record.id[:32]}-{hashlib.sha256(room_id.encode()).hexdigest()[:16]}"
 
     def _leave(self, room_id: str) -> None:
+        self._client.rooms.pop(room_id, None)
         if (connection := self._rooms.pop(room_id, None)) is not None:
             self._relay.leave(self._name(room_id), connection, goodbye=True)
 
@@ -234,9 +235,8 @@ class MatrixDoor(Door):
             if reply.status != 200 and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE":
                 raise BridgeheadError(f"the Matrix server does not know this application service: {refused}")
         self._client.user_id = _checked(await self._client.whoami()).user_id
-        for room_id in _checked(await self._client.joined_rooms()).rooms:
-            await self._bring("join", room_id)
-        for event in tuple(self._state.brought.values()):
+        rooms = ({"room_id": room_id} for room_id in _checked(await self._client.joined_rooms()).rooms)
+        for event in (*rooms, *self._state.brought.values()):
             await self._event(event)
         self.is_ready = True
         await asyncio.get_running_loop().create_future()
@@ -255,24 +255,26 @@ class MatrixDoor(Door):
     async def _event(self, event: Any) -> None:
         """Take one event that was brought. Whatever is wrong with it, the server would bring it again for ever."""
         try:
-            is_own = event["type"] == "m.room.member" and event["state_key"] == self._client.user_id
-            await self._bring(event["content"]["membership"] if is_own else "join", event["room_id"], event)
+            await self._bring(event, event["room_id"])
         except (aiohttp.ClientError, TimeoutError):  # nothing is wrong with it, but with the server, or the way there
             raise
         except Exception as error:
             _log.warning("an event was left out: %s: %s", type(error).__name__, error)
 
-    async def _bring(self, membership: str, room_id: str, *events: Any) -> None:
-        """Take events as if they had been asked for, with the state of a room that is new to us."""
-        part = "leave"
-        told: dict[str, Any] = {"state": {"events": []}, "timeline": {"events": []}}
+    async def _bring(self, event: dict[str, Any], room_id: str) -> None:
+        """Take an event as if it had been asked for, with the state of a room that is new to us."""
+        is_own = event.get("type") == "m.room.member" and event["state_key"] == self._client.user_id
+        membership = event["content"]["membership"] if is_own else "join"
         if membership == "invite":
-            part, told = "invite", {"invite_state": {"events": [*events]}}
+            told: dict[str, Any] = {"invite_state": {"events": [event]}}
         elif membership == "join":
             is_new = room_id not in self._client.rooms
             state = _checked(await self._client.room_get_state(room_id)).events if is_new else []
-            part, told = "join", {"state": {"events": state}, "timeline": {"events": [*events]}}
-        sync = {"next_batch": secrets.token_hex(8), "rooms": {part: {room_id: told}}}
+            told = {"state": {"events": state}, "timeline": {"events": [event] if "type" in event else []}}
+        else:
+            self._leave(room_id)
+            return
+        sync = {"next_batch": secrets.token_hex(8), "rooms": {membership: {room_id: told}}}
         synced = _checked(nio.SyncResponse.from_dict(sync))
         await self._client.receive_response(synced)
         await self._take(synced, is_heard=True)
@@ -285,7 +287,6 @@ class MatrixDoor(Door):
                 _log.warning("an invitation to %s: %s", room_id, error)
         for room_id in synced.rooms.leave:
             self._leave(room_id)
-            self._client.rooms.pop(room_id, None)
         for room_id, joined in synced.rooms.join.items():
             self.participant(room_id)
             for event in joined.timeline.events if is_heard else ():

@@ -8,8 +8,7 @@ reads events and sends with.
 from __future__ import annotations
 
 import hmac
-import json
-import re
+import logging
 import secrets
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -24,27 +23,13 @@ from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
 from bridgehead.errors import ConfigError
 from bridgehead.host.files import read_bounded, write_atomic
 
+_log: Final = logging.getLogger("bridgehead.bus.matrix")
 TRANSACTIONS: Final = "/_matrix/app/v1/transactions/"
 TRANSACTION_BYTES: Final = 16 * 1024 * 1024
 """A server brings up to a hundred messages of 64 KiB at once, and brings them again for ever if they are not taken."""
 MAX_BYTES: Final = 64 * 1024
-_REGISTRATION: Final = """\
-# An application service of a Matrix server: whoever has these tokens speaks as the one or the other.
-id: {user}
-url: {url}
-as_token: {as_token}
-hs_token: {hs_token}
-sender_localpart: {user}
-rate_limited: false
-namespaces:
-  users:
-    - exclusive: true
-      regex: {regex}
-  aliases: []
-  rooms: []
-"""
-
-
+USER: Final = "bridgehead"
+"""What the assistant is called on the server; the file may be changed before the server knows it."""
 _Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -62,21 +47,24 @@ class Transaction(msgspec.Struct, frozen=True):
     events: list[Any]
 
 
-def write_registration(path: Path, url: str, user: str) -> None:
-    """Make a registration with fresh tokens; one that is there is never replaced, because a server may know it."""
-    tokens = {name: secrets.token_urlsafe(32) for name in ("as_token", "hs_token")}
-    facts = {"url": url, "user": user, "regex": f"@{re.escape(user)}:.*", **tokens}
-    quoted = {name: json.dumps(value) for name, value in facts.items()}  # which YAML reads as it is
-    write_atomic(path, _REGISTRATION.format(**quoted), private=True, exclusive=True)
-
-
-def read_registration(path: Path) -> Registration:
+def registration_in(path: Path, url: str) -> Registration:
+    """The registration in a file; where there is none, one with fresh tokens for a server that reaches us at `url`."""
+    if not path.exists():
+        facts = {
+            "id": USER,
+            "url": url,
+            **{name: secrets.token_urlsafe(32) for name in ("as_token", "hs_token")},
+            "sender_localpart": USER,
+            "rate_limited": False,
+            "namespaces": {"users": [{"exclusive": True, "regex": f"@{USER}:.*"}]},
+        }
+        write_atomic(path, yaml.safe_dump(facts, sort_keys=False), private=True, exclusive=True)
+        _log.warning("%s was written: name a copy in app_service_config_files of the Matrix server", path)
     try:
         return msgspec.convert(yaml.safe_load(read_bounded(path, MAX_BYTES)), Registration)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
-            f"{path} is no registration of an application service: {error}",
-            hint="bridgehead bus matrix --appservice FILE writes one",
+            f"{path} is no registration of an application service: {error}", hint="move it away, and one is written"
         ) from error
 
 

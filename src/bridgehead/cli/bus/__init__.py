@@ -17,7 +17,6 @@ COMMANDS = {
     "announce": ("bridgehead.cli.bus.talk:announce", "Say something to everybody, or to one site."),
     "ask": ("bridgehead.cli.bus.talk:ask", "Ask one participant and print its answer."),
     "link": ("bridgehead.cli.bus.serve:link", "Print links to a running bus."),
-    "matrix": ("bridgehead.cli.bus.serve:matrix", "Become an application service of a Matrix server."),
     "check": ("bridgehead.cli.bus.serve:check", "Say what is wrong with a hub."),
 }
 

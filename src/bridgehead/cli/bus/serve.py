@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import shlex
 import signal
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 from bridgehead.assembly.bus import bus as assembled
 from bridgehead.assembly.bus.views import new_chat_link
-from bridgehead.bus.access.certificates import public_url
 from bridgehead.bus.access.join_file import JoinFile, read_join_file
 from bridgehead.bus.client.loopback_hub import LoopbackHub
 from bridgehead.bus.hub.check import CheckOptions, Finding, check_hub
@@ -73,37 +69,6 @@ def link_chat(app: App, state: str | None) -> None:
     app.emit({"chat": url}, lambda: url)
 
 
-@click.command(cls=Command, examples=("bridgehead bus matrix --appservice registration.yaml --user butler",))
-@click.option(
-    "--appservice",
-    "path",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where to write the registration file.",
-)
-@click.option("--user", default="bridgehead", show_default=True, help="Name of the assistant on the Matrix server.")
-@click.option("--url", help="URL at which that server reaches this bus; default: the gateway's address.")
-@click.pass_obj
-def matrix(app: App, path: Path, user: str, url: str | None) -> int:
-    """Write the file that makes the bus an application service of a Matrix server, with new tokens."""
-    if re.fullmatch(r"[a-z0-9._=/+-]{1,64}", user) is None:
-        raise UserError(f"{user!r} cannot be a Matrix user", hint="use lower-case letters, digits and ._=/+-")
-    from bridgehead.bus.gateway.matrix_appservice import write_registration
-
-    settings, _folder = settings_and_folder(app, None)
-    reached_at = urlsplit(public_url(settings, settings.serving.listen)).netloc
-    url = url or f"{'https' if settings.uses_tls else 'http'}://{reached_at}"
-    write_registration(path, url, user)
-    lines = (
-        f"{path} written: the server calls {url}, and the assistant is its user {user}",
-        "there: add a copy to app_service_config_files of homeserver.yaml, and start the server again",
-        f"here: export BRIDGEHEAD_BUS_MATRIX_APPSERVICE={shlex.quote(str(path.absolute()))} for bridgehead bus serve",
-    )
-    app.emit({"registration": str(path), "user": user, "url": url}, lambda: escape_controls("\n".join(lines)))
-    return ExitCode.DONE
-
-
 def _document(found: Finding) -> dict[str, Any]:
     return {"class": found.kind, "state": found.state, "message": found.sentence, "fix": found.fix}
 
@@ -130,6 +95,11 @@ def _findings(findings: list[Finding]) -> str:
     metavar="NAME",
     help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
     "or scripted (an echo).",
+)
+@click.option(
+    "--matrix-appservice",
+    metavar="FILE",
+    help="Be an application service of the Matrix server; the registration is written if it is not there.",
 )
 @click.option("--pairing", is_flag=True, default=None, help="Allow unknown devices to request pairing.")
 @click.option(

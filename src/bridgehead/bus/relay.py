@@ -55,8 +55,10 @@ class ParticipantConnection(Protocol):
 
     def close(self, code: CloseCode) -> None: ...
 
-    listens: bool
-    """Whether it is there for what nobody has asked, too."""
+    @property
+    def listens(self) -> bool:
+        """Whether it is there for what nobody has asked, too."""
+        ...
 
 
 class Relay(HubListener):

@@ -130,15 +130,22 @@ class BusServer:
         serving = self.settings.serving
         if serving.matrix is not None:
             from bridgehead.bus.gateway.matrix import MatrixDoor
+            from bridgehead.bus.gateway.matrix_appservice import AppserviceEndpoint, registration_in
 
-            yield MatrixDoor(
+            path = serving.matrix_appservice
+            service = None if path is None else registration_in(Path(path).expanduser(), self._web_url)
+            door = MatrixDoor(
                 self.relay,
                 self._door_record("matrix", Role.OPAQUE),
                 url=serving.matrix,
-                token=str(serving.matrix_token),
+                token=str(serving.matrix_token) if service is None else service.as_token,
                 allow=serving.matrix_allow,
                 folder=self.folder.path / "matrix",
+                serve_as=None if service is None else service.sender_localpart,
             )
+            if service is not None:
+                self.gateway.endpoints["_matrix"] = AppserviceEndpoint(self.gateway, service, door)
+            yield door
         if serving.voice:
             from bridgehead.bus.gateway.speech import Speech
             from bridgehead.bus.gateway.voice import VoiceDoor
@@ -364,9 +371,12 @@ class BusServer:
     @property
     def chat_url(self) -> str:
         """A fresh link to the chat page; it works once."""
+        return f"{self._web_url}{self.chat.new_link()}"
+
+    @property
+    def _web_url(self) -> str:
         scheme = "https" if self.settings.uses_tls else "http"
-        reached_at = urlsplit(public_url(self.settings, self.gateway_address)).netloc
-        return f"{scheme}://{reached_at}{self.chat.new_link()}"
+        return f"{scheme}://{urlsplit(public_url(self.settings, self.gateway_address)).netloc}"
 
     def _status(self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]) -> BusStatus:
         bridge, counters = self.relay.bridge, self.relay.counters

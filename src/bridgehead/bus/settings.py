@@ -51,6 +51,8 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     matrix: str | None = None
     """URL of a Matrix server on which the bus has an account."""
     matrix_token: str | None = None
+    matrix_appservice: str | None = None
+    """Registration file with which the bus is an application service of that server instead."""
     matrix_allow: tuple[str, ...] = ()
     voice: tuple[str, ...] = ()
     """Wyoming satellites: NAME=tcp://HOST:PORT."""
@@ -126,8 +128,9 @@ class BusSettings(msgspec.Struct, frozen=True):
         for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must not be negative")
-        if serving.matrix is not None and (serving.matrix_token is None or not serving.matrix_allow):
-            raise BadBusSetting("matrix needs matrix_token and matrix_allow (who may use it)")
+        is_service, has_token = serving.matrix_appservice is not None, serving.matrix_token is not None
+        if serving.matrix is not None and (is_service == has_token or not serving.matrix_allow):
+            raise BadBusSetting("matrix needs matrix_token or matrix_appservice, and matrix_allow (who may use it)")
         services = {name: getattr(serving, name) for name in ("voice_stt", "voice_tts", "voice_wake")}
         for name, url in (self.satellites | services).items():
             if url is not None and _WYOMING.fullmatch(url) is None:

@@ -118,11 +118,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded(
         "bus.assistant_tools",
         (),
-        "MCP servers that participants' records may name: NAME=URL or NAME=COMMAND; for claude",
+        "MCP servers that participants' records may name: NAME=URL or NAME=COMMAND; for claude, codex, opencode",
     ),
     _free("bus.assistant_memory", 6, "turns of a conversation that the assistant remembers"),
     _guarded("bus.matrix", None, "URL of the Matrix server on which the bus has an account"),
     _guarded("bus.matrix_token", None, "access token of that account"),
+    _guarded("bus.matrix_appservice", None, "registration file: be an application service of it, without an account"),
     _guarded("bus.matrix_allow", (), "who may invite and ask it: @name:server or *:server"),
     _guarded("bus.voice", (), "Wyoming satellites: NAME=tcp://HOST:PORT"),
     _guarded("bus.voice_stt", None, "Wyoming service for speech to text, tcp://HOST:PORT; none: pocketsphinx"),

@@ -164,7 +164,7 @@ def test_a_chat_program_gets_it_with_its_next_question(here: Here) -> None:
 
             assert await ask("slow question") == LATER
             here.agent.ready.set()
-            await until(lambda: (PendingState.ANSWERED, "answer to slow question") in here.items())
+            await until(lambda: b"answer to slow question" in here.kept())
             assert await ask("slow question", LATER, "hi") == (
                 "You asked: slow question\nanswer to slow question\nanswer to hi"
             )

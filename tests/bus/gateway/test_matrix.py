@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,14 +12,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.bus.bus import RecordApprovals
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.gateway.door import STOP_WORDS
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.settings import BusSettings
 from bridgehead.errors import UserError
+from bus.support.matrix_people import Person, SlowAgent, body
 from bus.support.running import free_port, run, until
 from bus.support.serving import Served, served_bus
 from bus.support.synapse import PYTHON, SERVER, Synapse, running_synapse
@@ -32,65 +33,12 @@ pytestmark = pytest.mark.peer
 nio = pytest.importorskip("nio", reason="the extra matrix is not installed")
 DEADLINE_S = 300.0
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "matrix.md"
-_number = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
     with running_synapse(tmp_path_factory.mktemp("synapse")) as server:
         yield server
-
-
-class Person:
-    """Somebody with an account."""
-
-    def __init__(self, synapse: Synapse, kind: str) -> None:
-        self.name = f"{kind}{next(_number)}"
-        self.id = f"@{self.name}:{SERVER}"
-        self.token = synapse.account(self.name)
-        self._url = f"{synapse.url}/_matrix/client/v3"
-
-    async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        async with httpx.AsyncClient(headers=headers, timeout=120, trust_env=False) as client:
-            reply = await client.request(method, f"{self._url}{path}", json=body, params=query)
-        assert reply.status_code == 200, reply.text
-        return reply.json()
-
-    async def room_with(self, *others: Person, **more: Any) -> str:
-        body = {"invite": [other.id for other in others], "preset": "private_chat", **more}
-        return str((await self.call("POST", "/createRoom", body))["room_id"])
-
-    async def send(self, room: str, content: dict[str, Any], kind: str = "m.room.message") -> str:
-        path = f"/rooms/{room}/send/{kind}/{secrets.token_hex(8)}"
-        return str((await self.call("PUT", path, content))["event_id"])
-
-    async def say(self, room: str, text: str, **more: Any) -> str:
-        return await self.send(room, {"msgtype": "m.text", "body": text, **more})
-
-    async def events(self, room: str) -> list[dict[str, Any]]:
-        return list((await self.call("GET", f"/rooms/{room}/messages", dir="b", limit=100))["chunk"])[::-1]
-
-    async def said_by(self, other: Person, room: str) -> list[dict[str, Any]]:
-        return [
-            event
-            for event in await self.events(room)
-            if event["sender"] == other.id and event["type"] == "m.room.message"
-        ]
-
-    async def hears(self, other: Person, room: str, count: int = 1) -> list[dict[str, Any]]:
-        """What the other has said in the room, once it has said that much."""
-        while len(said := await self.said_by(other, room)) < count:
-            await asyncio.sleep(0.1)
-        return said
-
-    async def membership(self, other: Person, room: str) -> str:
-        members = (await self.call("GET", f"/rooms/{room}/members"))["chunk"]
-        return str(next(event["content"]["membership"] for event in members if event["state_key"] == other.id))
-
-    async def comes(self, other: Person, room: str, membership: str) -> None:
-        while await self.membership(other, room) != membership:
-            await asyncio.sleep(0.1)
 
 
 class Here:
@@ -105,8 +53,8 @@ class Here:
     async def bus(self, agent: Any = None, **table: Any) -> AsyncIterator[Served]:
         door = {"matrix": self.url, "matrix_token": self.bot.token, "matrix_allow": [self.ada.id]}
         async with served_bus(self.path / "bus", agent=agent or ScriptedAgent(), **door, **table) as server:
-            connection = server.relay._connections["matrix"]
-            await until(lambda: connection.listens)
+            door: Any = server.relay._connections["matrix"]
+            await until(lambda: door.is_ready)
             yield server
 
     async def room(self, **more: Any) -> str:
@@ -118,24 +66,6 @@ class Here:
 @pytest.fixture
 def here(synapse: Synapse, tmp_path: Path) -> Here:
     return Here(synapse, tmp_path)
-
-
-class SlowAgent(ScriptedAgent):
-    """Waits before it answers `slow …`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ready = asyncio.Event()
-
-    async def ask(self, question: AgentQuestion) -> AgentAnswer:
-        answer = await super().ask(question)
-        if question.text.startswith("slow"):
-            await self.ready.wait()
-        return answer
-
-
-def body(event: dict[str, Any]) -> str:
-    return str(event["content"]["body"])
 
 
 def test_a_person_invites_asks_and_is_answered_and_a_stranger_is_not(here: Here) -> None:
@@ -270,6 +200,87 @@ def test_stop_ends_an_answer_that_is_being_made(here: Here) -> None:
     run(main(), deadline_s=DEADLINE_S)
 
 
+class TellingAgent(SlowAgent):
+    """Makes its answer piece by piece, each when it is told to go on."""
+
+    def __init__(self, *pieces: tuple[str, ...]) -> None:
+        super().__init__()
+        self.pieces = pieces
+
+    async def ask(self, question: AgentQuestion) -> AgentAnswer:
+        self.asked.append(question)
+        assert question.heard is not None
+        for together in self.pieces:
+            for piece in together:
+                question.heard(piece)
+            await self.ready.wait()
+            self.ready.clear()
+        return AgentAnswer("".join(itertools.chain(*self.pieces)))
+
+
+def test_an_answer_in_pieces_grows_by_edits_and_ends_as_the_whole(here: Here) -> None:
+    words = tuple(f"{number} " for number in range(200))
+
+    async def main() -> None:
+        agent = TellingAgent(("Counting: ",), words, ("done.",))
+        async with here.bus(agent):
+            room = await here.room()
+            asked = await here.ada.say(room, "count")
+            (first,) = await here.ada.hears(here.bot, room)
+            assert body(first) == "Counting: "
+            assert first["content"]["m.relates_to"] == {"m.in_reply_to": {"event_id": asked}}
+            agent.ready.set()
+            told = await here.ada.hears(here.bot, room, 2)
+            assert told[1]["content"]["m.new_content"]["body"] == "Counting: " + "".join(words), "not an edit each"
+            agent.ready.set()
+            await until(lambda: not agent.ready.is_set())
+            agent.ready.set()
+            whole = "Counting: " + "".join(words) + "done."
+            while (told := await here.ada.said_by(here.bot, room))[-1]["content"]["m.new_content"]["body"] != whole:
+                await asyncio.sleep(0.1)
+            replaces = {"rel_type": "m.replace", "event_id": first["event_id"]}
+            assert [event["content"]["m.relates_to"] for event in told[1:]] == [replaces] * (len(told) - 1)
+            assert len(told[-1]["content"]["body"]) <= 502 and len(told) <= 4
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_the_beginning_of_an_answer_becomes_the_whole_after_a_restart(here: Here) -> None:
+    state = here.path / "bus" / "matrix" / "state.json"
+
+    async def main() -> None:
+        async with here.bus(TellingAgent(("It beg",), ("ins.",))):
+            room = await here.room()
+            await here.ada.say(room, "tell me")
+            (first,) = await here.ada.hears(here.bot, room)
+            await until(lambda: first["event_id"].encode() in state.read_bytes())
+        async with here.bus(ScriptedAgent({"tell me": "Another beginning, and an end."})):
+            _first, last = await here.ada.hears(here.bot, room, 2)
+            assert last["content"]["m.new_content"]["body"] == "Another beginning, and an end."
+            assert last["content"]["m.relates_to"] == {"rel_type": "m.replace", "event_id": first["event_id"]}
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_what_one_room_waits_for_is_not_told_in_another(here: Here) -> None:
+    async def main() -> None:
+        agent = SlowAgent()
+        table = {"assistant_timeout_s": 0.2, "assistant_later_s": 600}
+        approvals = RecordApprovals(Assembly(here.path, {"BRIDGEHEAD_HOME": str(here.path / "home")}))
+        async with here.bus(agent, approvals=approvals, **table):
+            private, other = await here.room(), await here.room()
+            await here.ada.say(private, "slow secret")
+            assert body((await here.ada.hears(here.bot, private))[0]).startswith("That takes a while")
+            await here.ada.say(other, "hello")
+            await here.ada.hears(here.bot, other)
+            agent.ready.set()
+            late = (await here.ada.hears(here.bot, private, 2))[1]
+            assert body(late) == "You asked: slow secret\nYou said: slow secret"
+            assert [body(event) for event in await here.ada.said_by(here.bot, other)] == ["You said: hello"]
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
 def test_an_encrypted_room_is_read_and_answered_encrypted(here: Here) -> None:
     async def main() -> None:
         folder = here.path / "ada"
@@ -309,9 +320,14 @@ def test_what_is_announced_is_said_in_every_room(here: Here) -> None:
             await until(lambda: {one, two} <= set(door._client.rooms))
             from bridgehead.bus.gateway.pending_answers import Speaker
 
-            assert Speaker(server.relay, None).announce("dinner is ready", None, None).participants == ("matrix",)
-            for room in (one, two):
-                assert [body(event) for event in await here.ada.hears(here.bot, room)] == ["dinner is ready"]
+            speaker = Speaker(server.relay, None)
+            for count in (1, 2):  # the same words on another day are said again
+                told = speaker.announce("dinner is ready", None, None).participants
+                assert sorted(told) == sorted(name for name in server.relay.connected if name != "matrix")
+                for room in (one, two):
+                    said = await here.ada.hears(here.bot, room, count)
+                    assert [body(event) for event in said] == ["dinner is ready"] * count
+            assert (await speaker.ask("matrix", "who is there?", None, 1)).problem == "matrix is not connected"
 
     run(main(), deadline_s=DEADLINE_S)
 
@@ -338,7 +354,8 @@ def test_a_door_that_is_open_to_everybody_or_nobody_is_refused(missing: str) -> 
 
 
 def test_the_guide_does_what_it_shows(synapse: Synapse, tmp_path: Path) -> None:
-    shown = GUIDE.read_text(encoding="utf-8").replace("```console no-run", "```console")
+    as_a_user = GUIDE.read_text(encoding="utf-8").partition("## As an application service")[0]
+    shown = as_a_user.replace("```console no-run", "```console")
     here = [Step(step.command.replace("http://127.0.0.1:8008", synapse.url), step.expected) for step in steps(shown)]
     place = next(number for number, step in enumerate(here) if "bus serve" in step.command)
     home = machine(tmp_path)

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Upgrade
+from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Site, Upgrade
 from bridgehead.bus.sockets.event_loop import new_event_loop
 
 Result = TypeVar("Result")
@@ -75,7 +75,7 @@ class Server(Conversation):
         self.end, self.is_open = (code, reason), False
 
 
-class OneSite:
+class OneSite(Site):
     """A site that lets every WebSocket into the same conversation and echoes HTTP bodies."""
 
     def __init__(self, **upgrade: Any) -> None:

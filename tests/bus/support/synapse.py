@@ -50,8 +50,8 @@ class Synapse:
 
 
 @contextmanager
-def running_synapse(folder: Path) -> Iterator[Synapse]:
-    """A server in `folder`; skips, visibly, where it is not installed."""
+def running_synapse(folder: Path, *appservices: Path) -> Iterator[Synapse]:
+    """A server in `folder` that knows these application services; skips, visibly, where it is not installed."""
     if not PYTHON.exists():
         pytest.skip("Synapse is not installed (make test installs it, or set BRIDGEHEAD_SYNAPSE)")
     port = free_port()
@@ -71,6 +71,7 @@ def running_synapse(folder: Path) -> Iterator[Synapse]:
         "trusted_key_servers": [],
         "report_stats": False,
         "send_federation": False,
+        "app_service_config_files": [str(path) for path in appservices],
         **dict.fromkeys(("rc_message", "rc_registration"), MANY),
         "rc_login": {"address": MANY, "account": MANY, "failed_attempts": MANY},
         "rc_joins": {"local": MANY, "remote": MANY},

@@ -2,8 +2,9 @@
 
 A door is one participant in managing mode; each of its rooms is a channel with a session of its own. To add one, derive
 from `Door` and write three methods: `run` stays connected to the network and calls `heard` for what is said there,
-`speak` says something in a room, `think` shows there that an answer is being made. Everything else is the bus's:
-sessions, policy and limits of the record, turns, late answers.
+`speak` says something in a room, `think` shows there that an answer is being made. One that can show an answer while it
+is made says so by `shows_pieces` and writes `piece`, too; one with many people behind it makes each room a participant
+by `participant`. Everything else is the bus's: sessions, policy and limits of the record, turns, late answers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bridgehead.bus.client.participant import LONGEST_WAIT_S, waits
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire.session import context_session_id
-from bridgehead.bus.wire.topics import HANDLED, SPEAK, STOP
+from bridgehead.bus.wire.topics import HANDLED, PIECE, SPEAK, STOP
 
 _log: Final = logging.getLogger("bridgehead.bus")
 STOP_WORDS: Final = frozenset({"stop", "!stop"})
@@ -37,6 +38,7 @@ class Door(ABC):
     """What the bus does for every door; see above for what a door does itself."""
 
     listens = True
+    shows_pieces = False
 
     def __init__(self, relay: Relay, record: ParticipantRecord) -> None:
         self._relay = relay
@@ -57,15 +59,25 @@ class Door(ABC):
     def think(self, room: str, message_id: str, *, on: bool) -> None:
         """An answer to a message is being made, or no longer; must not wait."""
 
+    def piece(self, room: str, text: str, message_id: str) -> None:
+        """One more piece of the answer to a message, which is said as a whole in the end; must not wait."""
+        raise NotImplementedError
+
+    def participant(self, room: str) -> str:
+        """Who speaks in a room: the door itself, unless its rooms take part each for itself."""
+        return self._record.id
+
     def heard(self, room: str, text: str, message_id: str) -> None:
         """A person said something in a room, under an id that the network gave it."""
         value: dict[str, Any] = {"text": text, "channel": room, "utterance_id": message_id}
+        if self.shows_pieces:
+            value["pieces"] = True
         if text.strip().lower() in STOP_WORDS and room in self._open.values():
             value = {"type": STOP, "channel": room}
         else:
             self._open[message_id] = room
             self.think(room, message_id, on=True)
-        self._relay.take(self._record.id, msgspec.json.encode(value), value=value)
+        self._relay.take(self.participant(room), msgspec.json.encode(value), value=value)
 
     def hush(self) -> None:  # noqa: B027
         """Whatever is being said is to end; where words are there at once there is nothing to do."""
@@ -104,14 +116,20 @@ class Door(ABC):
     def welcome(self, source: str) -> None:
         _log.debug("%s is %s on the bus", self._record.id, source)
 
-    def deliver(self, delivery: Delivery) -> None:
+    def deliver(self, delivery: Delivery, place: str = "") -> None:
+        """What the bus says; `place` is the room of a participant, for what is said outside of its conversations."""
         if delivery.topic == STOP:
             self.hush()
-        if delivery.topic not in (SPEAK, HANDLED):
+        if delivery.topic not in (PIECE, SPEAK, HANDLED):
             return
         message = msgspec.json.decode(delivery.body)
         named, room = message["context"].get("utterance_id"), context_session_id(message["context"])
-        if delivery.topic == SPEAK:
+        if place and room.partition(" ")[0] != place:
+            room = place
+        if delivery.topic == PIECE:
+            if named in self._open:
+                self.piece(room, str(message["data"].get("text", "")), named)
+        elif delivery.topic == SPEAK:
             self.speak(room, str(message["data"].get("utterance", "")), named, is_open=named in self._open)
         elif self._open.pop(named, None) is not None:
             self.think(room, named, on=False)

@@ -127,6 +127,10 @@ class Gateway(Site):
             return NO_FRAMES
         return self._admit(request)
 
+    def body_limit(self, request: Request) -> int | Answer:
+        endpoint = self.endpoints.get(_first_segment(request.path))
+        return super().body_limit(request) if endpoint is None else endpoint.body_limit(request)
+
     async def respond(self, request: Request) -> Answer:
         turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
         if turned_away is not None:

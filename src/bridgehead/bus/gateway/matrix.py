@@ -1,5 +1,9 @@
 """The Matrix door: rooms and threads of a Matrix account, encrypted ones too, talk to the assistant.
 
+What is said there is asked for (an account like a person's), or brought by the server (an application service); from
+then on it is the same. Each room is a participant of its own, so that none waits for another, and what is answered
+late is told in the room where it was asked.
+
 Nothing is posted twice: what is posted has a transaction id made of the message that it answers, the server knows the
 ids it has seen, and how far everything has been answered is kept beside the other state of the bridge.
 """
@@ -8,18 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
+import secrets
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import aiohttp
 import msgspec
 import nio
 
+from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.client.participant import waits
+from bridgehead.bus.gateway.chat import CHAT_PREFIX
 from bridgehead.bus.gateway.door import Door
+from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.errors import BridgeheadError
@@ -31,11 +41,18 @@ _log: Final = logging.getLogger("bridgehead.bus.matrix")
 SYNC_MS: Final = 30_000
 TYPING_MS: Final = 30_000
 CLOSE_S: Final = 2.0
+EDIT_S: Final = 1.0
+"""How long an answer that is being made stays as it is before its next edit."""
 MOST_ANSWERED: Final = 2000
-MAX_BYTES: Final = 4 * 1024 * 1024
+MOST_TRANSACTIONS: Final = 1000
+MOST_FALLBACK: Final = 500
+"""Characters of an edit for programs that know no edits; the text is in it once more, and a message has 64 KiB."""
+MAX_BYTES: Final = 64 * 1024 * 1024
+REGISTER: Final = "/_matrix/client/v3/register"
 TIMELINE: Final = {"room": {"timeline": {"limit": 50}}}
 ONLY_TEXT: Final = "I can only read text."
 UNREADABLE: Final = "I cannot read this encrypted message; it may have been sent before I was here."
+NO_KEYS: Final = "I cannot read encrypted rooms; invite me to one that is not encrypted."
 _MEDIA: Final = ("m.image", "m.file", "m.audio", "m.video", "m.location")
 
 
@@ -45,24 +62,47 @@ class MatrixState(msgspec.Struct):
     since: str | None = None
     answered: dict[str, str] = {}
     """Message to the first answer, in the order they were given."""
+    begun: dict[str, str] = {}
+    """Message to an answer of which only the beginning has been posted."""
+    transactions: list[str] = []
+    """The last ones an application service was brought."""
+    brought: dict[str, dict[str, Any]] = {}
+    """Open messages that the server has brought and will not bring again."""
 
 
 class MatrixDoor(Door):
-    """One account, which talks to those it is allowed to."""
+    """One account, which talks to those it is allowed to; with a name to `serve_as` it is an application service."""
+
+    listens = False  # its rooms do
+    shows_pieces = True
 
     def __init__(
-        self, relay: Relay, record: ParticipantRecord, *, url: str, token: str, allow: Sequence[str], folder: Path
+        self,
+        relay: Relay,
+        record: ParticipantRecord,
+        *,
+        url: str,
+        token: str,
+        allow: Sequence[str],
+        folder: Path,
+        serve_as: str | None = None,
     ) -> None:
         super().__init__(relay, record)
         self._url = url
         self._token = token
         self._allow = tuple(allow)
         self._folder = folder
+        self._serve_as = serve_as
         self._state = MatrixState()
-        self.listens = False
+        self.is_ready = False
+        self._taking = asyncio.Lock()
         self._client: nio.AsyncClient
+        self._rooms: dict[str, MatrixRoomParticipant] = {}
         self._said: dict[str, int] = {}
         """How often each open message has been answered."""
+        self._showing: dict[str, tuple[list[str], asyncio.Task[None]]] = {}
+        """The pieces of an answer that is being made, and what shows them."""
+        self._cannot_read: set[str] = set()
         self._batches: deque[tuple[str, set[str]]] = deque()
         """Tokens of the server, each with the messages up to it that are still open."""
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -76,14 +116,16 @@ class MatrixDoor(Door):
         self._client = nio.AsyncClient(self._url, store_path=str(self._folder))
         self._client.access_token = self._token
         try:
+            if self._serve_as is not None:
+                await self._be_brought(self._serve_as)
             known = _checked(await self._client.whoami())
             self._client.restore_login(known.user_id, known.device_id or "bridgehead", self._token)
             since = self._state.since
             while True:
-                since = await self._sync(since, is_first=not self.listens)
-                self.listens = True
+                since = await self._sync(since, is_first=not self.is_ready)
+                self.is_ready = True
         finally:
-            self.listens = False
+            self.is_ready = False
             if self._sending:
                 _done, left = await asyncio.wait(self._sending.values(), timeout=CLOSE_S)
                 for task in left:
@@ -92,17 +134,34 @@ class MatrixDoor(Door):
 
     def speak(self, room: str, text: str, message_id: str | None, *, is_open: bool) -> None:
         room_id, _, root = room.partition(" ")
-        ordinal = edited = None
+        ordinal = 0
         if is_open and message_id is not None:
             ordinal = self._said[message_id] = self._said.get(message_id, 0) + 1
-            edited = self._state.answered.get(message_id) if ordinal == 1 else None
-        content = message_content(text, root, message_id, edited)
-        # The first answer to a message is that also when it is made again in other words after a restart.
-        unique = f"{message_id} {ordinal}" if ordinal and not edited else f"{message_id} {text}"
+            self._stop_showing(message_id)
         # What is said to nobody in particular is said in every room.
         for one in (room_id,) if room_id.startswith("!") else tuple(self._client.rooms):
-            transaction = hashlib.sha256(f"{one} {unique}".encode()).hexdigest()
-            self._later(one, self._post(one, content, transaction, message_id if ordinal else None))
+            self._later(one, self._answer(one, root, text, message_id, ordinal))
+
+    def piece(self, room: str, text: str, message_id: str) -> None:
+        if message_id not in self._showing:
+            pieces: list[str] = []
+            showing = asyncio.get_running_loop().create_task(self._show(room, message_id, pieces))
+            self._showing[message_id] = (pieces, showing)
+        self._showing[message_id][0].append(text)
+
+    async def _show(self, room: str, message_id: str, pieces: list[str]) -> None:
+        room_id, _, root = room.partition(" ")
+        shown = ""
+        while True:
+            await asyncio.sleep(EDIT_S)
+            if (text := "".join(pieces)) != shown:
+                self._later(room_id, self._answer(room_id, root, text, message_id, 1, is_whole=False))
+                await asyncio.wait((self._sending[room_id],))
+                shown = text
+
+    def _stop_showing(self, message_id: str) -> None:
+        if (showing := self._showing.pop(message_id, None)) is not None:
+            showing[1].cancel()
 
     def think(self, room: str, message_id: str, *, on: bool) -> None:
         room_id = room.partition(" ")[0]
@@ -110,23 +169,56 @@ class MatrixDoor(Door):
         self._later(room_id, self._client.room_typing(room_id, still, TYPING_MS))
         if not on:
             self._said.pop(message_id, None)
+            self._stop_showing(message_id)
             self._later(room_id, self._note(message_id))
+
+    def close(self, code: CloseCode) -> None:
+        super().close(code)
+        for room_id in tuple(self._rooms):
+            self._leave(room_id)
+
+    def participant(self, room: str) -> str:
+        """The room as a participant, with the rights of the door as they are now; its threads belong to it."""
+        room_id, known = room.partition(" ")[0], self._relay.bridge.known
+        of_door = known.get(self._record.id)
+        record = msgspec.structs.replace(
+            self._record if of_door is None else of_door.record,
+            id=self._name(room_id),
+            managed_session_id=None,
+            ephemeral=True,
+        )
+        if room_id in self._rooms:
+            self._relay.change_record(record)
+            return record.id
+        try:
+            connection = self._rooms[room_id] = MatrixRoomParticipant(self, room_id)
+            self._relay.join(record, connection)
+        except TooManyParticipants as full:
+            _log.warning("%s", full)
+            del self._rooms[room_id]
+            return self._record.id
+        return record.id
+
+    def _name(self, room_id: str) -> str:
+        return f"{CHAT_PREFIX}{self._record.id[:32]}-{hashlib.sha256(room_id.encode()).hexdigest()[:16]}"
+
+    def _leave(self, room_id: str) -> None:
+        self._client.rooms.pop(room_id, None)
+        if (connection := self._rooms.pop(room_id, None)) is not None:
+            self._relay.leave(self._name(room_id), connection, goodbye=True)
+
+    def forget(self, room_id: str) -> None:
+        """The bus has ended the part of a room; it begins again with the next message."""
+        self._rooms.pop(room_id, None)
 
     # -- what comes -----------------------------------------------------------------------------------------------
 
     async def _sync(self, since: str | None, *, is_first: bool) -> str:
         """Take what is new since a token; returns the next one. The first time the rooms are told as a whole."""
         synced = _checked(await self._client.sync(SYNC_MS, TIMELINE, since=since, full_state=is_first))
-        for room_id, invited in synced.rooms.invite.items():
-            await self._invited(room_id, invited)
         before = set(self._open)
         # What was said before we ever came is no question.
-        for room_id, joined in synced.rooms.join.items() if since is not None else ():
-            for event in joined.timeline.events:
-                try:
-                    self._received(room_id, event)
-                except (AttributeError, TypeError, ValueError) as error:  # anybody may send anything
-                    _log.warning("an event of %s was left out: %s", room_id, error)
+        await self._take(synced, is_heard=since is not None)
         if self._client.should_upload_keys:
             await self._client.keys_upload()
         if self._client.should_query_keys:
@@ -134,6 +226,74 @@ class MatrixDoor(Door):
         self._batches.append((synced.next_batch, set(self._open) - before))
         await self._advance()
         return str(synced.next_batch)
+
+    async def _be_brought(self, name: str) -> NoReturn:
+        """Be an application service: know the rooms and what was open, then wait for what the server brings."""
+        wanted = {"type": "m.login.application_service", "username": name, "inhibit_login": True}
+        headers = {"Authorization": f"Bearer {self._token}"}
+        async with await self._client.send("POST", REGISTER, json.dumps(wanted), headers) as reply:
+            if reply.status != 200 and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE":
+                raise BridgeheadError(f"the Matrix server does not know this application service: {refused}")
+        self._client.user_id = _checked(await self._client.whoami()).user_id
+        rooms = ({"room_id": room_id} for room_id in _checked(await self._client.joined_rooms()).rooms)
+        for event in (*rooms, *self._state.brought.values()):
+            await self._event(event)
+        self.is_ready = True
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nobody ends that")
+
+    async def transaction(self, name: str, events: list[Any]) -> bool:
+        """Take what the server brings, each transaction once; False as long as it must try again."""
+        async with self._taking:
+            if self.is_ready and name not in self._state.transactions:
+                for event in events:
+                    await self._event(event)
+                self._state.transactions = [*self._state.transactions, name][-MOST_TRANSACTIONS:]
+                await self._advance()  # before the server is told that it need not bring this again
+            return self.is_ready
+
+    async def _event(self, event: Any) -> None:
+        """Take one event that was brought. Whatever is wrong with it, the server would bring it again for ever."""
+        try:
+            await self._bring(event, event["room_id"])
+        except (aiohttp.ClientError, TimeoutError):  # nothing is wrong with it, but with the server, or the way there
+            raise
+        except Exception as error:
+            _log.warning("an event was left out: %s: %s", type(error).__name__, error)
+
+    async def _bring(self, event: dict[str, Any], room_id: str) -> None:
+        """Take an event as if it had been asked for, with the state of a room that is new to us."""
+        is_own = event.get("type") == "m.room.member" and event["state_key"] == self._client.user_id
+        membership = event["content"]["membership"] if is_own else "join"
+        if membership == "invite":
+            told: dict[str, Any] = {"invite_state": {"events": [event]}}
+        elif membership == "join":
+            is_new = room_id not in self._client.rooms
+            state = _checked(await self._client.room_get_state(room_id)).events if is_new else []
+            told = {"state": {"events": state}, "timeline": {"events": [event] if "type" in event else []}}
+        else:
+            self._leave(room_id)
+            return
+        sync = {"next_batch": secrets.token_hex(8), "rooms": {membership: {room_id: told}}}
+        synced = _checked(nio.SyncResponse.from_dict(sync))
+        await self._client.receive_response(synced)
+        await self._take(synced, is_heard=True)
+
+    async def _take(self, synced: nio.SyncResponse, *, is_heard: bool) -> None:
+        for room_id, invited in synced.rooms.invite.items():
+            try:
+                await self._invited(room_id, invited)
+            except BridgeheadError as error:  # it was taken back meanwhile
+                _log.warning("an invitation to %s: %s", room_id, error)
+        for room_id in synced.rooms.leave:
+            self._leave(room_id)
+        for room_id, joined in synced.rooms.join.items():
+            self.participant(room_id)
+            for event in joined.timeline.events if is_heard else ():
+                try:
+                    self._received(room_id, event)
+                except (AttributeError, TypeError, ValueError) as error:  # anybody may send anything
+                    _log.warning("an event of %s was left out: %s", room_id, error)
 
     async def _invited(self, room_id: str, invited: Any) -> None:
         own = self._client.user_id
@@ -161,15 +321,26 @@ class MatrixDoor(Door):
         room = f"{room_id} {root}" if isinstance(root, str) and len(room_id) + len(root) < 128 else room_id
         if message_id in self._open or (message_id in self._state.answered and not is_edit):
             return
-        if isinstance(event, nio.RoomMessageText):
+        if self._is_closed(room_id):
+            if room_id not in self._cannot_read and isinstance(event, nio.MegolmEvent | nio.RoomMessage):
+                self._cannot_read.add(room_id)
+                self.speak(room_id, NO_KEYS, None, is_open=False)
+        elif isinstance(event, nio.RoomMessageText):
             said = content.get("m.new_content", {}).get("body") if is_edit else event.body
             if isinstance(said, str) and said.strip() and self._is_addressed(room_id, content, said):
                 self._later(room_id, self._client.room_read_markers(room_id, event.event_id, event.event_id))
                 self.heard(room, said, message_id)
+                if self._serve_as is not None and message_id in self._open:
+                    self._state.brought[message_id] = event.source
         elif isinstance(event, nio.MegolmEvent):
             self.speak(room, UNREADABLE, message_id, is_open=False)
         elif content.get("msgtype") in _MEDIA and self._is_addressed(room_id, content, ""):
             self.speak(room, ONLY_TEXT, message_id, is_open=False)
+
+    def _is_closed(self, room_id: str) -> bool:
+        """Whether a room is encrypted and we have no keys, as an application service: nothing goes out in the clear."""
+        room = self._client.rooms.get(room_id)
+        return room is not None and room.encrypted and self._client.olm is None
 
     def _is_addressed(self, room_id: str, content: dict[str, Any], said: str) -> bool:
         """In a room with others the assistant is spoken to by name; alone with somebody, always."""
@@ -188,7 +359,27 @@ class MatrixDoor(Door):
         """Do it after what is under way in the room, so that answers keep their order."""
         self._sending[room_id] = asyncio.get_running_loop().create_task(_after(self._sending.get(room_id), work))
 
-    async def _post(self, room_id: str, content: dict[str, Any], transaction: str, answers: str | None = None) -> None:
+    async def _answer(
+        self, room_id: str, root: str, text: str, message_id: str | None, ordinal: int, *, is_whole: bool = True
+    ) -> None:
+        """Post a text. The first answer to a message takes the place of its beginning, or of one to earlier words."""
+        named = str(message_id)
+        begun = self._state.begun.get(named) or self._state.answered.get(named) if ordinal == 1 else None
+        unique = f"{message_id} {text}" if message_id else secrets.token_hex(16)
+        if ordinal and not begun:
+            # The first answer to a message is that also when it is made again in other words after a restart.
+            unique = f"{message_id} {ordinal if is_whole else 'begun'}"
+        sent = await self._post(room_id, message_content(text, root, message_id, begun), f"{room_id} {unique}")
+        if sent is not None and ordinal and is_whole:
+            self._state.answered.setdefault(named, begun or sent)
+        elif sent is not None and not is_whole and not begun:
+            self._state.begun[named] = sent
+            await self._advance()
+
+    async def _post(self, room_id: str, content: dict[str, Any], unique: str) -> str | None:
+        if self._is_closed(room_id) and content["body"] != NO_KEYS:
+            return None
+        transaction = hashlib.sha256(unique.encode()).hexdigest()
         for wait_s in waits():
             try:
                 sent = await self._client.room_send(
@@ -197,15 +388,15 @@ class MatrixDoor(Door):
                 break
             except (aiohttp.ClientError, TimeoutError):  # the server is away; it knows what it has got before
                 await asyncio.sleep(wait_s)
-        _checked(sent)
-        if answers is not None:
-            self._state.answered.setdefault(answers, sent.event_id)
+        return str(_checked(sent).event_id)
 
     async def _note(self, message_id: str) -> None:
         """The message has had its end marker; one that was answered by silence is answered, too."""
         self._state.answered.setdefault(message_id, "")
         while len(self._state.answered) > MOST_ANSWERED:
             del self._state.answered[next(iter(self._state.answered))]
+        self._state.begun.pop(message_id, None)
+        self._state.brought.pop(message_id, None)
         for _token, still_open in self._batches:
             still_open.discard(message_id)
         await self._advance()
@@ -218,13 +409,32 @@ class MatrixDoor(Door):
         await asyncio.to_thread(write_atomic, self._folder / "state.json", kept, private=True)
 
 
+class MatrixRoomParticipant:
+    """A room, as the bus sees it; what the bus says goes through the door."""
+
+    def __init__(self, door: MatrixDoor, room_id: str) -> None:
+        self._door = door
+        self.welcome, self.refuse = door.welcome, door.refuse
+        self.deliver = partial(door.deliver, place=room_id)
+        self.close = lambda code: door.forget(room_id)
+
+    @property
+    def listens(self) -> bool:
+        return self._door.is_ready
+
+
 def message_content(text: str, root: str, message_id: str | None, edited: str | None) -> dict[str, Any]:
     """A text as Matrix wants it: an edit of an earlier one, an answer in a thread, an answer, or neither."""
     content: dict[str, Any] = {"msgtype": "m.text", "body": text}
     reply = {"m.in_reply_to": {"event_id": message_id}} if message_id else {}
     if edited:
         relation: dict[str, Any] = {"rel_type": "m.replace", "event_id": edited}
-        return {"msgtype": "m.text", "body": f"* {text}", "m.new_content": content, "m.relates_to": relation}
+        return {
+            "msgtype": "m.text",
+            "body": f"* {text[:MOST_FALLBACK]}",
+            "m.new_content": content,
+            "m.relates_to": relation,
+        }
     if root:
         relation = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True, **reply}
         return {**content, "m.relates_to": relation}

@@ -124,8 +124,8 @@ class Speaker:
         relay.overhearing.append(self._overhears)
 
     def announce(self, text: str, lang: str | None, site: str | None) -> Told:
-        """Say it to everybody who is connected, or to those of one site."""
-        here = [self._relay.bridge.known.get(name) for name in self._relay.connected]
+        """Say it to everybody who is there for it, or to those of one site."""
+        here = [self._relay.bridge.known.get(name) for name in self._relay.connected if self._relay.listens(name)]
         return Told(
             tuple(
                 participant.id
@@ -138,7 +138,7 @@ class Speaker:
 
     async def ask(self, participant_id: str, text: str, lang: str | None, wait_s: float) -> SpokenAnswer:
         participant = self._relay.bridge.known.get(participant_id)
-        if participant is None or participant_id not in self._relay.connected:
+        if participant is None or not self._relay.listens(participant_id):
             return SpokenAnswer(problem=f"{participant_id} is not connected")
         if self._approvals is None or participant.source in self._waiting:
             return SpokenAnswer(problem=f"{participant_id} has not answered an earlier question yet")

@@ -146,6 +146,7 @@ class Upgrade(msgspec.Struct, frozen=True):
 
 
 NOT_FOUND: Final = Answer(404, b"not found\n")
+BODY_BYTES: Final = 256 * 1024
 
 
 class Site:
@@ -154,6 +155,10 @@ class Site:
     def upgrade(self, request: Request) -> Upgrade | Answer:
         """Decide about a WebSocket before it exists."""
         return NOT_FOUND
+
+    def body_limit(self, request: Request) -> int | Answer:
+        """How long the body of a request may be, or why it is not even read; `request` is its head alone."""
+        return BODY_BYTES
 
     async def respond(self, request: Request) -> Answer:
         """Answer an ordinary HTTP request."""

@@ -18,6 +18,7 @@ import h11
 import msgspec
 
 from bridgehead.bus.sockets.base import (
+    BODY_BYTES,
     Answer,
     Ends,
     Request,
@@ -33,7 +34,6 @@ from bridgehead.errors import BridgeheadError
 _log: Final = logging.getLogger("bridgehead.bus")
 BACKLOG: Final = 1024
 HEAD_BYTES: Final = 16 * 1024
-BODY_BYTES: Final = 256 * 1024
 ARRIVAL_S: Final = 5.0
 """How long a request may take to arrive, handshake of the WebSocket included."""
 SECURITY_HEADERS: Final = (
@@ -137,6 +137,7 @@ class HttpConnection(asyncio.Protocol):
         self._head = b""
         self._request: Request | None = None
         self._body: list[bytes] = []
+        self._body_limit = BODY_BYTES
         self._transport: asyncio.Transport
         self.address = ""
         self._deadline: asyncio.TimerHandle | None = None
@@ -179,9 +180,16 @@ class HttpConnection(asyncio.Protocol):
                 if _wants_websocket(self._request):
                     self._decide(self._request)
                     return
+                limit = self._connections.site.body_limit(self._request)
+                if isinstance(limit, Answer):
+                    self._answer(limit)
+                    return
+                self._body_limit = limit
+                if limit > BODY_BYTES:  # the head was enough to trust it, so it may take its time
+                    self._disarm()
             elif isinstance(event, h11.Data):
                 self._body.append(bytes(event.data))
-                if sum(map(len, self._body)) > BODY_BYTES:
+                if sum(map(len, self._body)) > self._body_limit:
                     self._answer(Answer(413, b"body too large\n"))
                     return
             elif isinstance(event, h11.EndOfMessage):

@@ -96,6 +96,11 @@ def _findings(findings: list[Finding]) -> str:
     help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
     "or scripted (an echo).",
 )
+@click.option(
+    "--matrix-appservice",
+    metavar="FILE",
+    help="Be an application service of the Matrix server; the registration is written if it is not there.",
+)
 @click.option("--pairing", is_flag=True, default=None, help="Allow unknown devices to request pairing.")
 @click.option(
     "--chat-grant",

@@ -44,6 +44,7 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeAnswer,
     RuntimeRefusal,
     RuntimeRequest,
+    ToolServer,
     count_at,
     last_of,
     mapping_at,
@@ -74,6 +75,7 @@ PROFILE: Final = "bridgehead"
 PROFILES_SINCE: Final = (0, 138)
 BROUGHT: Final = "codex-resources/bwrap"
 TOOLS_OFF: Final = ("features.shell_tool=false", "features.unified_exec=false", "features.view_image=false")
+APPROVED: Final = 'default_tools_approval_mode="approve"'
 _MULTI_AGENT: Final = re.compile(r"^multi_agent\s+.*\btrue\s*$", re.MULTILINE)
 
 
@@ -143,6 +145,7 @@ class CodexCli(CliConnection):
     own_folders: ClassVar = (".codex",)
     folder_variables: ClassVar = ("CODEX_HOME",)
     nests_sandbox: ClassVar = True
+    takes_tools = True
 
     def __init__(self, setup: SeatSetup, path: str, probe: Probe, key_variable: str | None = None) -> None:
         super().__init__(setup, path, probe)
@@ -236,11 +239,18 @@ class CodexCli(CliConnection):
         return ["--output-schema", str(ask.schema_file)] if usable else []
 
     def _common(self, ask: RuntimeRequest) -> list[str]:
-        config = [word for entry in FIXED_CONFIG for word in ("-c", entry)]
+        # Nobody is there to be asked whether a tool may be used.
+        servers = [f"mcp_servers.{one.name}={{{_started(one)},{APPROVED}}}" for one in ask.tools]
+        config = [word for entry in (*FIXED_CONFIG, *servers) for word in ("-c", entry)]
         # The documents' key `reasoning-effort` is ignored without a word (runtimes §4).
         effort = ["-c", f"model_reasoning_effort={json.dumps(ask.reasoning)}"] if ask.reasoning else []
         model = option("--model", ask.model)
         return ["--json", "--skip-git-repo-check", *config, *effort, *model, *self.extra_arguments]
+
+
+def _started(server: ToolServer) -> str:
+    command = f"command={json.dumps(server.words[:1])[1:-1]},args={json.dumps(server.words[1:])}"
+    return f"url={json.dumps(server.url)}" if server.url else command
 
 
 class CodexNative(NativeDispatch):

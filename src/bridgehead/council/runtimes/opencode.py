@@ -325,6 +325,7 @@ class OpencodeCli(CliConnection):
     }
 
     own_folders: ClassVar = tuple(f"{part}/opencode" for part in XDG_FOLDERS.values())
+    takes_tools = True
 
     _listing: CommandResult | None = None
 
@@ -352,10 +353,16 @@ class OpencodeCli(CliConnection):
         config: dict[str, Any] = {
             "autoupdate": False,
             "share": "disabled",
-            "permission": (MAY_EDIT if may_write else READ_ONLY) if self.has_tools else NO_TOOLS,
+            "permission": {**((MAY_EDIT if may_write else READ_ONLY) if self.has_tools else NO_TOOLS)},
         }
         if not self._names_hosted_model():
             config["disabled_providers"] = [HOSTED_PROVIDER]
+        if ask is not None and ask.tools:
+            config["mcp"] = {
+                one.name: {"type": "remote", "url": one.url} if one.url else {"type": "local", "command": one.words}
+                for one in ask.tools
+            }
+            config["permission"] |= {f"{one.name}_*": "allow" for one in ask.tools}
         return super().environment(ask) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 
     def arguments(self, ask: RuntimeRequest) -> Sequence[str]:

@@ -146,7 +146,7 @@ class OpenAIResponses(_OpenAIWire):
             scenario=scenario,
             model=str(body.get("model", "")),
             user_texts=tuple(texts_of(item.get("content")) for item in items if item.get("role") == "user"),
-            tools=tuple(str(tool.get("name", "")) for tool in objects(body.get("tools"))),
+            tools=tuple(str(tool.get("name") or tool.get("type", "")) for tool in objects(body.get("tools"))),
             # A call that was broken off has its result too, with words of the user after it.
             answers_tool=any(item.get("type") in _RESULT_TYPES for item in items),
             streamed=bool(body.get("stream")),
@@ -185,8 +185,10 @@ class OpenAIResponses(_OpenAIWire):
 
 def _call_item(call: CallTool, tool: str) -> dict[str, Any]:
     if call.kind is ToolKind.NAMED:
-        arguments = compact(dict(call.arguments))
-        return {"type": "function_call", "call_id": _RESPONSES_CALL_ID, "name": tool, "arguments": arguments}
+        # codex offers a search in place of the tools of its servers, and calls those by server and name.
+        server, _, name = tool.rpartition("__") if tool == call.name else ("", "", tool)
+        named = {"name": name, "arguments": compact(dict(call.arguments))} | ({"namespace": server} if server else {})
+        return {"type": "function_call", "call_id": _RESPONSES_CALL_ID, **named}
     if tool == _PATCH_TOOL:
         patch = f"*** Begin Patch\n*** Add File: {call.path}\n+{call.content.rstrip()}\n*** End Patch\n"
         return {"type": "custom_tool_call", "call_id": _RESPONSES_CALL_ID, "name": tool, "input": patch}

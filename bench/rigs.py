@@ -139,7 +139,7 @@ def _in_a_huge_bridge() -> list[Comparison]:
     rows = []
     for thread, words, budget in (
         ("lately", "begun lately", Budget(at_most=0.6)),
-        ("thread-000", "spread over all of them", None),  # git alone takes longer to name the commits
+        ("thread-000", "spread over all of them", None),  # see docs/design.md, "Speed"
     ):
         peer = partial(bench.cpu, theirs(), "thread", thread)
         cold = partial(bench.cold, ours(), "thread", thread)

@@ -67,6 +67,8 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         code = int(getattr(handlers, name)(RigConsole(parsed, make_rig, say, os.environ)) or ExitCode.DONE)
         for done in unanswered:  # all was written out by now
             done()
+        if unanswered:
+            os._exit(code)  # who reads only how we ended must not see a kill that came while Python was ending
         return code
     except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
         raise UserError(error.message, hint=error.hint) from error

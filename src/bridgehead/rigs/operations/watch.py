@@ -227,8 +227,10 @@ class Watch:
 
     def begin(self, snapshot: Snapshot, one_shot: Mapping[str, object], now_ms: int) -> Event:
         """Return the first event: what the command prints without `--watch`."""
-        for what in _once_only(snapshot):
-            self._is_first(*what)
+        for path in snapshot.envelopes:
+            self._is_first("envelope", path)
+        for thread_id in snapshot.closed:
+            self._is_first("thread_closed", thread_id)
         self._seen = snapshot
         self._has_begun = True
         self._note_refusal(one_shot)
@@ -305,11 +307,6 @@ class Snapshot(NamedTuple):
 
 
 _EMPTY = Snapshot({}, frozenset(), {}, {})
-
-
-def _once_only(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    yield from (("envelope", path) for path in snapshot.envelopes)
-    yield from (("thread_closed", thread_id) for thread_id in snapshot.closed)
 
 
 def _freeze_news(

@@ -252,7 +252,7 @@ def test_a_whole_record_is_whole_and_copied_and_exported(tmp_path: Path, base: B
     copied = back_up(path, tmp_path / "copy.db")
     assert (copied.where, copied.counts) == (str(tmp_path / "copy.db"), found.counts)
     assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="already exists"):
         back_up(path, tmp_path / "copy.db")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy.db", "record.db"]
 

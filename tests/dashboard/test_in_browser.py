@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import Part, PendingState, RunState
 from dashboard.support.browsing import (
-    FITS,
+    BOTH_WIDTHS_AND_THEMES,
     INJECTED,
     NEEDS_AXE,
     NEEDS_CHROMIUM,
     OPEN_ALL,
+    assert_fits,
     assert_keeps_nobody_out,
     browsing,
     connected,
@@ -250,16 +252,14 @@ def _plant(server: Served) -> None:
     note(server.store, 6999, kind=EVERYTHING)
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
-def test_every_page_fits_its_window_and_shows_where_the_focus_is(
-    page: Any, server: Served, width: int, scheme: Any
-) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=scheme)
+@BOTH_WIDTHS_AND_THEMES
+def test_every_page_fits_its_window(page: Any, server: Served, width: int, scheme: Any, tmp_path: Path) -> None:
+    assert_fits(page, server.base, PAGES, width, scheme, tmp_path)
+
+
+def test_every_page_shows_where_the_focus_is(page: Any, server: Served) -> None:
     for path in PAGES:
         page.goto(f"{server.base}{path}")
-        page.evaluate(OPEN_ALL)
-        assert page.evaluate(FITS), path
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", path

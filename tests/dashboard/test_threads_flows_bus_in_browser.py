@@ -18,11 +18,12 @@ from bridgehead.contract.pending import Answer
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, asking, run_flow
 from dashboard.support.browsing import (
-    FITS,
+    BOTH_WIDTHS_AND_THEMES,
     INJECTED,
     NEEDS_AXE,
     NEEDS_CHROMIUM,
     OPEN_ALL,
+    assert_fits,
     assert_keeps_nobody_out,
     browsing,
     connected,
@@ -196,14 +197,11 @@ def test_hostile_text_stays_text_on_these_pages(page: Any, place: BrowserAndRigs
     assert "owned" in str(page.locator("#payload").text_content())
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
-def test_these_pages_fit_their_window(page: Any, place: BrowserAndRigs, width: int, scheme: Any) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=scheme)
-    for path in place.paths:
-        page.goto(f"{place.server.base}{path}")
-        page.evaluate(OPEN_ALL)
-        assert page.evaluate(FITS), path
+@BOTH_WIDTHS_AND_THEMES
+def test_these_pages_fit_their_window(
+    page: Any, place: BrowserAndRigs, width: int, scheme: Any, tmp_path: Path
+) -> None:
+    assert_fits(page, place.server.base, place.paths, width, scheme, tmp_path)
 
 
 @NEEDS_AXE

@@ -246,7 +246,7 @@ def test_a_whole_record_is_checked_copied_and_exported(user: Machine) -> None:
     assert checked["counts"] == {"events": 4, "runs": 0, "pending": 1}
     assert user.run("record", "backup", "kept.db", "--json").json["counts"] == checked["counts"]
     again = user.run("record", "backup", "kept.db")
-    assert again.code == 1 and "exists already" in again.err
+    assert again.code == 1 and "already exists" in again.err
     lines = [json.loads(line) for line in user.run("record", "export").out.splitlines()]
     assert [line["row"]["id"] for line in lines if line["table"] == "events"][1:3] == ["e1", "e2"]
     assert all(line["schema_version"] == "1.0" and "damage" not in line for line in lines)

@@ -201,7 +201,7 @@ def test_a_failed_flow_leaves_stdout_empty_and_says_where_its_files_are(shell: S
         (("run",), "NAME"),
         (("resume",), "no run is paused"),
         (("respond", "--response", "x"), "no request is open"),
-        (("respond", "--response", "x", "--response-file", "y"), "not both"),
+        (("respond", "--response", "x", "--response-file", "y"), "cannot be combined"),
         (("cancel", "x"), "no run is paused"),
         (("drive",), "CMD"),
         (("drive", "--handler", "nonsense", "--", "true"), "no handler"),

@@ -85,7 +85,7 @@ def test_a_new_file_follows_the_umask(tmp_path: Path) -> None:
 def test_an_exclusive_write_refuses_a_file_that_exists(tmp_path: Path) -> None:
     target = tmp_path / "envelope.md"
     write_atomic(target, "first", exclusive=True)
-    with pytest.raises(FileTaken, match="exists already"):
+    with pytest.raises(FileTaken, match="already exists"):
         write_atomic(target, "second", exclusive=True)
     assert target.read_text() == "first"
     assert names_in(tmp_path) == ["envelope.md"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -63,8 +62,8 @@ def _record_keys(_assembly: Assembly) -> Iterable[str]:
 def _threads(assembly: Assembly) -> list[str]:
     from bridgehead.rigs.envelope.fields import is_thread_id
 
-    clone = next((one for one in (assembly.cwd, *assembly.cwd.parents) if (one / ".bridge").is_dir()), assembly.cwd)
-    return [one.name for one in os.scandir(clone) if one.is_dir() and is_thread_id(one.name)]
+    clones = (one for one in (assembly.cwd, *assembly.cwd.parents) if (one / ".bridge").is_dir())
+    return [one.name for clone in clones for one in clone.iterdir() if one.is_dir() and is_thread_id(one.name)]
 
 
 VALUES: Final[Mapping[str, Callable[[Assembly], Iterable[str]]]] = {

@@ -87,7 +87,7 @@ def test_a_bridge_that_names_another_key_than_it_showed_is_not_believed(tmp_path
             endpoint = server.gateway.endpoints["pair"]
             assert isinstance(endpoint, PairingEndpoint)
             endpoint.pin = Pin(key_sha256="0" * 64)
-            with pytest.raises(PairingRefused, match="another key"):
+            with pytest.raises(PairingRefused, match="a different key"):
                 await ask_to_join(server, pending_answers, "den", "yes")
 
     run(main())

@@ -151,7 +151,7 @@ def test_settings_are_written_again_unless_that_would_lose_them(hall: Hall, at_w
     written = json.loads(path.read_text())
     assert written["bridges"]["codex"] == {"model": "gpt-5.5"} and written["updated"] > "2020"
     path.write_text("half a fi")
-    with pytest.raises(ConfigError, match="no JSON object"):
+    with pytest.raises(ConfigError, match="not a JSON object"):
         hall.call(runtimes=("codex",), write_settings=True)
     assert path.read_text() == "half a fi"
 

@@ -59,7 +59,7 @@ def test_a_rig_is_asked_by_envelope_and_its_late_answer_makes_the_report(tmp_pat
     assert asked.json["waiting_for"] == ["rig:win-5080"]
     review_id = asked.json["review_id"]
     nobody = council(here, "resume", "--retry", "rig:win-5080")
-    assert nobody.code == 1 and "has not come back yet" in nobody.err
+    assert nobody.code == 1 and "has not answered yet" in nobody.err
 
     there.rig("sync", "--auto").ok()
     thread = f"council-{review_id}"

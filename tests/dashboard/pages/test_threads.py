@@ -236,7 +236,7 @@ def test_a_commit_that_nobody_else_got_is_not_called_a_failure(rigs: RigsAndPage
     finally:
         mac.clone.git("remote", "set-url", "--push", "origin", url)
 
-    assert "is committed" in said and "the others do not have it" in said and "do not send it again" in said
+    assert "is committed" in said and "but not pushed" in said and "do not send it again" in said
     assert "only here" in rigs.page(f"{mac.address}/cuda-build-03")
 
 

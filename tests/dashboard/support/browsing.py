@@ -64,6 +64,23 @@ def assert_keeps_nobody_out(page: Any, base: str, paths: Iterable[str], width: i
     assert not wrong, "\n".join(wrong)
 
 
+BOTH_WIDTHS_AND_THEMES = pytest.mark.parametrize(
+    ("width", "scheme"), [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+)
+
+
+def assert_fits(page: Any, base: str, paths: Iterable[str], width: int, scheme: Any, folder: Path) -> None:
+    """No page is wider than its window; a picture of each is in `folder`, for people to look at."""
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    for path in paths:
+        page.goto(f"{base}{path}")
+        page.evaluate(OPEN_ALL)
+        name = "".join(letter if letter.isalnum() else "-" for letter in path).strip("-") or "now"
+        page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+        assert page.evaluate(FITS), path
+
+
 def violations(page: Any) -> list[str]:
     """What axe-core finds wrong with the page as it is shown now: rule, where, why."""
     page.evaluate(AXE.read_text(encoding="utf-8"))

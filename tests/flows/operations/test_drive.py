@@ -117,7 +117,7 @@ def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(flow_proje
         ("echo 'BRIDGEHEAD-PAUSE {nonsense'; exit 42", "cannot be read"),
         (
             'echo \'BRIDGEHEAD-PAUSE {"request_file": "/etc/passwd", "response_file": "/tmp/x"}\'; exit 42',
-            "other files",
+            "files that are not a flow's",
         ),
     ],
 )

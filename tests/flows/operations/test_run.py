@@ -43,7 +43,7 @@ def test_parameters_are_options() -> None:
     [
         (["--nonsense", "x"], "has no option --nonsense"),
         (["v1"], "is not an option"),
-        (["--count", "many"], "is a number"),
+        (["--count", "many"], "must be a number"),
         (["--tag"], "needs a value"),
         (["--dry-run=perhaps"], "must be yes or no"),
     ],
@@ -119,8 +119,8 @@ def test_a_flow_in_a_file_is_found_again_from_anywhere(source: Path, tmp_path: P
     ("name", "complaint"),
     [
         ("two_flows.py", "holds 2 flows"),
-        ("two_flows.py:plain", "is no flow"),
-        ("two_flows.py:missing", "is no flow"),
+        ("two_flows.py:plain", "is not a flow"),
+        ("two_flows.py:missing", "is not a flow"),
         ("missing.py:x", "no file"),
         ("missing", "no flow 'missing'"),
         ("broken.py", "ZeroDivisionError"),

@@ -139,7 +139,7 @@ def test_one_look_resumes_what_was_answered_and_ends(shell: Shell) -> None:
     shell.flow("respond", "--response", "faster")
     done = shell.flow("watch", "--once", cwd=shell.home)
     assert (done.code, done.out) == (0, "v1: faster\n"), done.err
-    assert done.err.splitlines()[0].endswith("goes on") and "has ended" in done.err
+    assert done.err.splitlines()[0].endswith("resuming") and "has ended" in done.err
     assert "completed" in shell.flow("status").out
 
 
@@ -156,7 +156,7 @@ def test_a_run_that_is_refused_says_why_and_stays_as_it_was(shell: Shell) -> Non
     shell.flow("respond", "--response", "faster")
     shell.write("release.py", PROGRAM.replace("{body}", "pass").replace("Notes for", "Words for"))
     refused = shell.flow("watch", "--once")
-    assert refused.code == 0 and "did not get on" in refused.err and "another question" in refused.err
+    assert refused.code == 0 and "could not continue" in refused.err and "another question" in refused.err
     shell.write("release.py", PROGRAM.replace("{body}", "pass"))
     assert shell.flow("watch", "--once").out == "v1: faster\n"
 

@@ -208,7 +208,7 @@ def test_an_existing_directory_is_only_replaced_when_that_is_asked_for(
 
     refused = create("--heuristics-only")
     assert refused.code == 1
-    assert "exists already" in refused.err
+    assert "already exists" in refused.err
     assert (output / "mine.txt").read_text() == "mine"
 
     assert create("--heuristics-only", "--force").code == 0

@@ -119,7 +119,7 @@ def test_a_file_or_link_in_the_packages_place_is_never_replaced(tmp_path: Path) 
     staging.write({"manifest.json": "{}"})
     (tmp_path / "package").symlink_to(tmp_path)
 
-    with pytest.raises(FlowMistake, match="exists already"):
+    with pytest.raises(FlowMistake, match="already exists"):
         staging.install(force=False)
     with pytest.raises(FlowMistake, match="not a directory"):
         staging.install(force=True)

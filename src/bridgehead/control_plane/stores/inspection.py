@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -129,6 +128,8 @@ def export(address: str | Path) -> Iterator[Exported]:
 
 def back_up(address: str | Path, target: Path) -> Inspection:
     """Write a checked copy of a whole record, also while it is in use."""
+    import tempfile
+
     path = record_file(address)
     if path is None:
         raise UserError("only a record in a file can be copied", hint="use pg_dump for a Postgres database")

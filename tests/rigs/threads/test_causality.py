@@ -133,8 +133,6 @@ def test_a_rig_knows_its_own_earlier_turns_and_what_they_knew() -> None:
         ]
     )
     assert thread.known("D") == {"A", "B", "C"}
-    assert thread.known_to_rig("win") == {"A", "B", "C"}
-    assert thread.known_to_rig("nobody") == frozenset()
 
 
 def test_of_turns_in_one_commit_the_later_knows_the_earlier() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,14 +35,11 @@ def schema_faults(frontmatter: Mapping[str, Value]) -> tuple[SchemaFault, ...]:
     """Return every rule of the schema that the frontmatter breaks."""
     faults = [SchemaFault("/", f"must have the property {name!r}") for name in REQUIRED if name not in frontmatter]
     for name, value in frontmatter.items():
-        faults += _field_faults(name, value)
+        if isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
+            faults += _short_text_faults(name, value)
+        else:
+            faults += _faults(name, value)
     return tuple(faults)
-
-
-def _field_faults(name: str, value: Value) -> Iterable[SchemaFault]:
-    if isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
-        return _short_text_faults(name, value)
-    return _faults(name, value)
 
 
 @lru_cache(maxsize=1000)

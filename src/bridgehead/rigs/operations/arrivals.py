@@ -169,16 +169,12 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
     for change in arrival.report.changed:
         rig.tell(f"{'+' if arrival.refusal is None else '!'} {change.path} ({change.reason})")
     for found in arrival.quarantined:
-        tell_quarantined(rig, found)
+        rig.tell(f"! {found.path} (quarantined: {', '.join(found.kinds)})")
     if arrival.refusal is None:
         for verdict in arrival.verdicts:
             rig.tell(f"{verdict.said_in} {'lifts' if verdict.lifts else 'confirms'} the quarantine of {verdict.path}")
     if arrival.refusal is None and apart:
         rig.tell("rig-bridge quarantine show <path> says what is known about it")
-
-
-def tell_quarantined(rig: Rig, found: PathFindings) -> None:
-    rig.tell(f"! {found.path} (quarantined: {', '.join(found.kinds)})")
 
 
 def remedy(arrival: Arrival) -> str | None:

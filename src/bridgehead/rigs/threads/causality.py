@@ -52,10 +52,6 @@ class Causality:
         """Return the names of the turns that this one knows."""
         return self._graph.known([filename] if filename in self._turns else [])
 
-    def known_to_rig(self, rig_id: str) -> frozenset[str]:
-        """Return the names of the turns that at least one turn of this rig knows."""
-        return self._graph.known([turn.filename for turn in self._turns.values() if turn.sender == rig_id])
-
     def concurrent_with(self, filename: str) -> list[Turn]:
         """Return the turns of other rigs that neither know this one nor are known by it, oldest first."""
         if filename not in self._turns:

@@ -54,26 +54,21 @@ Tty = tuple[TextIO, Callable[[], str]]
 
 
 @pytest.mark.parametrize(
-    ("environ", "flag", "expected"),
+    ("environ", "expected"),
     [
-        ({"TERM": "xterm"}, None, True),
-        ({}, None, True),
-        ({"NO_COLOR": "1"}, None, False),
-        ({"NO_COLOR": ""}, None, False),
-        ({"TERM": "dumb"}, None, False),
-        ({"TERM": "xterm"}, False, False),
-        ({"NO_COLOR": "1"}, True, True),
+        ({"TERM": "xterm"}, True),
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, False),
+        ({"TERM": "dumb"}, False),
     ],
 )
-def test_on_a_terminal_colour_follows_the_flag_then_the_environment(
-    tty: Tty, environ: dict[str, str], flag: bool | None, expected: bool
-) -> None:
-    assert terminal.use_color(tty[0], environ, flag) is expected
+def test_on_a_terminal_colour_follows_the_environment(tty: Tty, environ: dict[str, str], expected: bool) -> None:
+    assert terminal.use_color(tty[0], environ) is expected
 
 
-def test_piped_output_has_no_colour_unless_the_user_insists() -> None:
+def test_piped_output_has_no_colour() -> None:
     assert not terminal.use_color(io.StringIO(), {"TERM": "xterm"})
-    assert terminal.use_color(io.StringIO(), {"TERM": "xterm"}, True)
 
 
 @pytest.mark.parametrize(

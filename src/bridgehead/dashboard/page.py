@@ -172,15 +172,11 @@ class Paging:
         given = {name: value for name, value in query.items() if value and name != "start"}
         return cls(path, given, number_of(query.get("start", "")) or 0, length)
 
-    @property
-    def is_first(self) -> bool:
-        return self.start == 0
-
     def cut(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows[self.start : self.start + self.length]
 
     def before(self) -> str | None:
-        return None if self.is_first else self.at(max(0, self.start - self.length))
+        return None if self.start == 0 else self.at(max(0, self.start - self.length))
 
     def after(self, total: int) -> str | None:
         following = self.start + self.length

@@ -31,10 +31,8 @@ _DRIVING = (
 _WIDTHLESS = frozenset({"Mn", "Me", "Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
-def use_color(stream: TextIO, environ: Mapping[str, str], flag: bool | None = None) -> bool:
-    """Decide about colour; `flag` is the user's own word on the command line and settles it."""
-    if flag is not None:
-        return flag
+def use_color(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Decide about colour."""
     # The presence of NO_COLOR counts, even when it is empty (rigs §11).
     return "NO_COLOR" not in environ and environ.get("TERM") != "dumb" and stream.isatty()
 
@@ -88,11 +86,9 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - display_width(text))
 
 
-def page(
-    text: str, *, stream: TextIO, environ: Mapping[str, str], no_pager_variable: str, pager_variable: str = "PAGER"
-) -> None:
+def page(text: str, *, stream: TextIO, environ: Mapping[str, str], no_pager_variable: str) -> None:
     """Show `text`, through the user's pager if it is longer than the terminal (rigs §11)."""
-    pager = _pager(environ.get(pager_variable))
+    pager = _pager(environ.get("PAGER"))
     if (
         pager is None
         or environ.get(no_pager_variable) == "1"

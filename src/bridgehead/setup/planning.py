@@ -5,8 +5,9 @@ back.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -222,7 +223,7 @@ def set_up(changes: Iterable[Change], notes: Notes, user: str) -> None:
                 notes.keep(change.path, msgspec.structs.replace(earlier, users=(*earlier.users, user)))
             continue
         assert change.new is not None
-        missing = tuple(str(one) for one in _missing_directories(change.path))
+        missing = tuple(str(one) for one in takewhile(lambda parent: not parent.exists(), change.path.parents))
         # Noted first: an edit without a note could not be taken back exactly, a note without its edit does no harm.
         notes.keep(change.path, change.noted(user, missing, earlier))
         make_dir(change.path.parent, root=change.root)
@@ -243,14 +244,6 @@ def take_back(changes: Iterable[Change], notes: Notes, user: str) -> None:
         elif change.action == "change" and change.new is not None:
             write_atomic(change.path, change.new, root=change.root)
         notes.forget(change.path)
-
-
-def _missing_directories(path: Path) -> Iterator[Path]:
-    """The directories above `path` that are not there, the innermost first."""
-    for parent in path.parents:
-        if parent.exists():
-            return
-        yield parent
 
 
 def _remove_empty(directories: list[Path]) -> None:

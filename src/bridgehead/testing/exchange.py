@@ -31,10 +31,6 @@ class ModelRequest:
     streamed: bool = True
 
     @property
-    def last_user_text(self) -> str:
-        return self.user_texts[-1] if self.user_texts else ""
-
-    @property
     def target_path(self) -> str:
         """The file a tool scenario writes: the last `PATH=...` of the conversation."""
         found = _PATH_MARKER.findall("\n".join(self.user_texts))
@@ -43,7 +39,8 @@ class ModelRequest:
     @property
     def echo(self) -> str:
         """The deterministic answer: how many user messages there were, and how the last one ends."""
-        return f"FAKE-REPLY turn={len(self.user_texts)} echo={self.last_user_text[-_ECHO_CHARACTERS:]}"
+        last = self.user_texts[-1] if self.user_texts else ""
+        return f"FAKE-REPLY turn={len(self.user_texts)} echo={last[-_ECHO_CHARACTERS:]}"
 
 
 class ToolKind(StrEnum):

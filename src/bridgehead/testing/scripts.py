@@ -78,18 +78,12 @@ def react(request: ModelRequest) -> Reaction:
         return _fault(scenario)
     # A request that offers no tools (a title, a summary) is not the conversation the scenario is about.
     if scenario.startswith("tool") and request.tools and not request.answers_tool:
-        return _tool_call(scenario, request.target_path)
-    return Say("" if scenario == "empty" else request.echo)
-
-
-def _tool_call(scenario: str, path: str) -> CallTool:
-    match scenario:
-        case "toolwrite":
+        path = request.target_path
+        if scenario == "toolwrite":
             return CallTool(ToolKind.WRITE, path=path)
-        case "toolbash":
-            return CallTool(ToolKind.SHELL, command=f"echo pwned > {shlex.quote(path)}")
-        case _:
-            return CallTool(ToolKind.SHELL, command=_SLEEP_COMMAND)
+        writes = f"echo pwned > {shlex.quote(path)}"
+        return CallTool(ToolKind.SHELL, command=writes if scenario == "toolbash" else _SLEEP_COMMAND)
+    return Say("" if scenario == "empty" else request.echo)
 
 
 def _fault(name: str) -> Fault | Breakage:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridgehead.rigs.operations.verification import VerifyRequest, verify
+from bridgehead.rigs.operations.verification import verify
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.rig import Rig
 from rigs.support.git_world import World, envelope
@@ -34,8 +34,8 @@ def test_only_the_envelopes_of_the_thread_are_read(world: World, monkeypatch: py
         tell=lambda _text: None,
     )
 
-    one = verify(rig, VerifyRequest("demo-01"))
+    one = verify(rig, "demo-01")
     assert (one.verification.checked, one.verification.failed, len(read)) == (3, 0, 3)
-    other = verify(rig, VerifyRequest("demo-02"))
+    other = verify(rig, "demo-02")
     assert [found.path for found in other.verification.items] == ["demo-02/STATE.md"]
-    assert verify(rig, VerifyRequest()).verification.checked == 7
+    assert verify(rig).verification.checked == 7

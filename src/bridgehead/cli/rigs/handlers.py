@@ -109,12 +109,12 @@ def init(console: RigConsole) -> None:
     )
     identity = giving_identity.check_identity(request)
     rig = console.make_rig()
-    placed = giving_identity.init(rig.repository, identity, request)
-    console.emit(placed.result)
+    result, hook_path = giving_identity.init(rig.repository, identity, request)
+    console.emit(result)
     console.say(f"initialized rig {identity.rig_id}")
     console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
-    console.say(f"hook {placed.hook_path}")
-    if placed.result.signing_key:
+    console.say(f"hook {hook_path}")
+    if result.signing_key:
         console.say("git now signs in this clone; `member add` publishes the key to the other rigs")
 
 
@@ -225,9 +225,11 @@ def relay(console: RigConsole) -> None:
             raise ArgumentRefused("relay: --begin and --abort exclude each other")
         if (message_type := arguments.positional(0)) is not None:
             raise ArgumentRefused(f'unexpected argument "{message_type}"')
-        request = relaying.FreezeRequest(arguments.value("--thread"), arguments.value("--in-reply-to"))
-        rig = console.make_rig()
-        console.emit(relaying.freeze(rig, request) if begin else relaying.thaw(rig, request))
+        rig, thread_id = console.make_rig(), arguments.value("--thread")
+        if begin:
+            console.emit(relaying.freeze(rig, thread_id, arguments.value("--in-reply-to")))
+        else:
+            console.emit(relaying.thaw(rig, thread_id))
         return
     result = relaying.relay(
         console.make_rig(),
@@ -249,8 +251,8 @@ def relay(console: RigConsole) -> None:
 def verify(console: RigConsole) -> int:
     from bridgehead.rigs.operations import verification
 
-    request = verification.VerifyRequest(console.arguments.positional(0), console.arguments.has("--require-council"))
-    found = verification.verify(console.make_rig(), request)
+    required = console.arguments.has("--require-council")
+    found = verification.verify(console.make_rig(), console.arguments.positional(0), require_council=required)
     console.emit(found)
     return ExitCode.USER if found.verification.failed else ExitCode.DONE
 
@@ -363,16 +365,14 @@ def member(console: RigConsole) -> None:
 def reconcile(console: RigConsole) -> None:
     from bridgehead.rigs.operations import reconcile as reconciling
 
-    console.emit(
-        reconciling.reconcile(console.make_rig(), reconciling.LedgerRequest(console.arguments.value("--thread")))
-    )
+    console.emit(reconciling.reconcile(console.make_rig(), console.arguments.value("--thread")))
 
 
 def replay(console: RigConsole) -> None:
     from bridgehead.rigs.operations import reconcile as reconciling
 
-    request = reconciling.LedgerRequest(console.arguments.value("--thread"), console.arguments.has("--all"))
-    console.emit(reconciling.replay(console.make_rig(), request))
+    thread_id, everything = console.arguments.value("--thread"), console.arguments.has("--all")
+    console.emit(reconciling.replay(console.make_rig(), thread_id, everything=everything))
 
 
 def watch(console: RigConsole) -> int:

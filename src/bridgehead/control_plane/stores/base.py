@@ -206,8 +206,7 @@ class Store(ABC):
         if before is not None:
             bounds.append(("seq < ?", min(max(before, 0), _LARGEST)))
         order = "seq DESC" if newest_first else "seq"
-        page = listing(EVENT_COLUMNS, "events", where.allowed(), bounds, order, checked_limit(limit))
-        return self._page(page, rows.recorded_event)
+        return self._page(listing(EVENT_COLUMNS, "events", where.allowed(), bounds, order, limit), rows.recorded_event)
 
     def last_seq(self) -> int:
         """The seq of the newest event, 0 when there is none."""
@@ -260,9 +259,8 @@ class Store(ABC):
         if before is not None and self.run(before) is None:
             raise NotFound(f"no run {before!r} in the record {self.where}")
         bounds = [] if before is None else [(STARTED_BEFORE, before)]
-        order, columns = "started_at DESC, id DESC", RUN_COLUMNS
-        page = listing(columns, "runs", where.allowed(), bounds, order, checked_limit(limit))
-        return self._page(page, rows.run_of)
+        order = "started_at DESC, id DESC"
+        return self._page(listing(RUN_COLUMNS, "runs", where.allowed(), bounds, order, limit), rows.run_of)
 
     def find_run(self, reference: str) -> Run:
         """The run with this id, or the only one whose id begins or ends with it."""
@@ -286,9 +284,7 @@ class Store(ABC):
     ) -> list[PendingItem]:
         """The latest asked first; `before` is the id of the last item of the page before."""
         bounds = [] if before is None else [("number < ?", item_number(before))]
-        order, columns = "number DESC", ITEM_COLUMNS
-        page = listing(columns, "pending", where.allowed(), bounds, order, checked_limit(limit))
-        return self._page(page, rows.item_of)
+        return self._page(listing(ITEM_COLUMNS, "pending", where.allowed(), bounds, "number DESC", limit), rows.item_of)
 
     def pending_item(self, which: str | QuestionKey) -> PendingItem:
         """The item with this full id, or with this key."""
@@ -327,9 +323,7 @@ class Store(ABC):
         counted = {table: self._prune(table, before, count_only=True) for table in retention.PRUNED}
         if dry_run or not any(counted.values()):
             return counted
-        facts = {"before": before, **counted}
-        # Before anything is deleted, so that a record that was pruned always says so.
-        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data=facts)])
+        self._say_pruned({"before": before, **counted}, now)
         return {table: self._prune(table, before) for table in retention.PRUNED}
 
     def _prune(self, table: str, before: str, *, count_only: bool = False) -> int:
@@ -343,11 +337,14 @@ class Store(ABC):
 
     def forget_runs(self, run_ids: Sequence[str]) -> None:
         """Delete runs that their part has deleted, of whatever age, with their events and what was asked in them."""
-        now, count = iso_ms(self._clock.now()), len(run_ids)
-        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data={"runs": count})])
-        which = f"IN ({', '.join('?' * count)})"
+        self._say_pruned({"runs": len(run_ids)}, iso_ms(self._clock.now()))
+        which = f"IN ({', '.join('?' * len(run_ids))})"
         rows_of = (f"events WHERE run_id {which}", f"pending WHERE run_id {which}", f"runs WHERE id {which}")
         self._write(lambda transaction: [transaction.rows(f"DELETE FROM {them}", run_ids) for them in rows_of])
+
+    def _say_pruned(self, facts: dict[str, Any], now: str) -> None:
+        """Before anything is deleted, so that a record that was pruned always says so."""
+        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data=facts)])
 
     def compact(self) -> None:  # noqa: B027  most stores have nothing to do
         """Give back the space of what was deleted, where the database does not do so by itself."""
@@ -430,7 +427,12 @@ def listing(
     order: str,
     limit: int,
 ) -> Page:
-    """A page of `table`: rows with the allowed values, within the bounds (a condition and its one value each)."""
+    """A page of `table`: rows with the allowed values, within the bounds (a condition and its one value each).
+
+    It may be only so long: answers stay bounded whatever a surface asks for.
+    """
+    if not 1 <= limit <= MAX_PAGE:
+        raise UserError(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
     conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in allowed.items()]
     conditions += [condition for condition, _ in bounds]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -457,13 +459,6 @@ def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
 def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
     found = transaction.rows(ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
     return rows.item_of(found[0]) if found else None
-
-
-def checked_limit(limit: int) -> int:
-    """Return `limit` if a page may be that long; answers stay bounded whatever a surface asks for."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise UserError(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
-    return limit
 
 
 class ConnectionSlot(Generic[Connection]):

@@ -85,7 +85,7 @@ def rate_plots(rates: Sequence[Rate]) -> list[Markup]:
     """Messages per second, once in and once out."""
     groups = [rates[end - STEP_SECONDS : end] for end in range(len(rates), STEP_SECONDS - 1, -STEP_SECONDS)]
     groups.reverse()
-    labels = [_ago(len(groups) - 1 - place) for place in range(len(groups))]
+    labels = [f"{steps * STEP_SECONDS} s ago" if steps else "now" for steps in reversed(range(len(groups)))]
     return [
         _plot("From participants", labels, [_mean([one.taken for one in group]) for group in groups]),
         _plot("To participants", labels, [_mean([one.offered for one in group]) for group in groups]),
@@ -111,10 +111,6 @@ def _plot(title: str, labels: Sequence[str], values: Sequence[float]) -> Markup:
 
 def _mean(counts: Sequence[int]) -> float:
     return round(sum(counts) / len(counts), 2)
-
-
-def _ago(steps: int) -> str:
-    return f"{steps * STEP_SECONDS} s ago" if steps else "now"
 
 
 PAGE: Final = Page("Bus", "/bus", views={"/bus": show_bus})

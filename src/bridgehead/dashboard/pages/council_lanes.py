@@ -52,9 +52,11 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
     bottom = lanes[-1].y + lanes[-1].height + GAP
     rounds = last_round(council.seats)
     dots = {(lane.seat.bridge, dot.output.id): dot for lane in lanes for dot in place_dots(lane, rounds)}
-    shown = _worth_showing(council.joined)
+    # As many as can be read, the gravest first.
+    shown = sorted(council.joined, key=lambda one: (-RANKS.get(one.severity or "", 0), -len(one.sources)))[:MOST_NODES]
     bottom = max(bottom, TOP + NODE_HEIGHT * len(shown) + GAP)
-    nodes = {found.id: _node_y(place, len(shown), bottom) for place, found in enumerate(shown)}
+    room = bottom - TOP - GAP
+    nodes = {found.id: round(TOP + room * (at + 0.5) / len(shown), 1) for at, found in enumerate(shown)}
     second = bottom if council.notes or council.second_look else None
     height = bottom + (HEAD + ROW if second is not None else 0)
     band = COUNCIL_X - 40 if shown else WIDTH - 1
@@ -214,15 +216,6 @@ def _doubt(label: str, path: str, x: float, y: float, outcome: str) -> str:
         element("path", d=path, class_=f"challenge {outcome}"),
         element("rect", x=x - 3.5, y=y - 3.5, width=7, height=7, class_=f"doubt {outcome}"),
     )
-
-
-def _worth_showing(joined: Sequence[JoinedFinding]) -> list[JoinedFinding]:
-    """As many as can be read, the gravest first."""
-    return sorted(joined, key=lambda one: (-RANKS.get(one.severity or "", 0), -len(one.sources)))[:MOST_NODES]
-
-
-def _node_y(place: int, count: int, bottom: float) -> float:
-    return round(TOP + (bottom - TOP - GAP) * (place + 0.5) / count, 1)
 
 
 def _joins(found: JoinedFinding, y: float, dots: dict[tuple[str, str], Dot]) -> Iterator[str]:

@@ -92,7 +92,7 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
     asked = next((one for one in view.requests if one.item_id == item_id), None)
     given = answer_from(context, form, asked.schema if asked else None)
     here = address_of(view.summary.id)
-    if reason := _unfit(view, item_id, given):
+    if reason := _unfit(view, asked, given):
         return show_flow(context, request, RefusedAnswer(item_id, given.text or "", reason, form))
     try:
         item = context.pending.answer(item_id, given)
@@ -136,11 +136,10 @@ def _view(context: PageContext, request: Request) -> FlowView:
     return view_flow(context.assembly, context.store, str(request.path_params["flow_id"]))
 
 
-def _unfit(view: FlowView, item_id: str, given: Answer) -> str | None:
+def _unfit(view: FlowView, asked: OpenFlowRequest | None, given: Answer) -> str | None:
     """Why the flow would not use this answer; what it no longer asks is for the waiting list to refuse."""
     if given.status is not AnswerStatus.SUCCESS or not (given.text or "").strip():
         return None
-    asked = next((one for one in view.requests if one.item_id == item_id), None)
     reason = why_unfit(view.summary.name, asked, given.text or "") if asked else None
     return f"The flow could not use this answer. {reason}" if reason else None
 

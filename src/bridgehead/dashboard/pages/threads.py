@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -28,7 +28,13 @@ CLONES_SHOWN: Final = 10
 THREADS_SHOWN: Final = 8
 """Of each clone, in the list of all."""
 FRESH: Final = Reply("RESPONSE", recipients="", text="")
-STATES: Final = ("open", "closed", "waiting for you", "diverged", "broken")
+STATES: Final[Mapping[str, Callable[[ThreadLine], bool]]] = {
+    "open": lambda line: not line.summary.is_closed,
+    "closed": lambda line: line.summary.is_closed,
+    "waiting for you": lambda line: line.waiting > 0,
+    "diverged": lambda line: line.heads > 1,
+    "broken": lambda line: line.summary.unverified > 0,
+}
 HUES: Final = 4
 LINES: Final = 4
 
@@ -57,7 +63,8 @@ def show_list(context: PageContext, request: Request) -> Response:
         request,
         PAGE,
         "threads.html",
-        clones=[(view, _most_wanted(view.threads)[:THREADS_SHOWN]) for view in views],
+        # What waits for this rig before the rest; each newest first.
+        clones=[(view, sorted(view.threads, key=lambda line: not line.waiting)[:THREADS_SHOWN]) for view in views],
         before=paging.before(),
         after=paging.after(len(clones)),
     )
@@ -67,7 +74,8 @@ def show_clone(context: PageContext, request: Request) -> Response:
     clone = _clone(context, request)
     view = view_clone(clone, context.waiting())
     named, state = request.query_params.get("named", "").strip(), request.query_params.get("state", "")
-    threads = [line for line in view.threads if named in line.id and (not state or _is(line, state))]
+    is_in_state: Callable[[ThreadLine], bool] = STATES.get(state, lambda _line: False)
+    threads = [line for line in view.threads if named in line.id and (not state or is_in_state(line))]
     paging = Paging.of(address_of(clone), request.query_params, PAGE_LENGTH)
     return context.show(
         request,
@@ -183,26 +191,6 @@ def _refused(form: str, written: Reply, error: BridgeheadError) -> RefusedReply:
 def _sentence(sent: Sent) -> str:
     shared = "" if sent.pushed else "; not pushed, so the others do not have it yet"
     return f"{sent.type} sent to {', '.join(sent.to)} as {sent.file_path} ({sent.commit_sha[:7]}){shared}"
-
-
-def _most_wanted(threads: Sequence[ThreadLine]) -> list[ThreadLine]:
-    """What waits for this rig before the rest; each newest first."""
-    return sorted(threads, key=lambda line: not line.waiting)
-
-
-def _is(line: ThreadLine, state: str) -> bool:
-    match state:
-        case "open":
-            return not line.summary.is_closed
-        case "closed":
-            return line.summary.is_closed
-        case "waiting for you":
-            return bool(line.waiting)
-        case "diverged":
-            return line.heads > 1
-        case "broken":
-            return bool(line.summary.unverified)
-    return False
 
 
 @dataclass(frozen=True, slots=True)

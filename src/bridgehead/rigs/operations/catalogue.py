@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.fields import parse_thread_id
 from bridgehead.rigs.envelope.names import is_closed, is_thread_directory
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Causality
 from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
-from bridgehead.rigs.threads.index_rows import HistoryRow, ListedEnvelope
+from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.thread import Turn, in_order
-from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
+from bridgehead.rigs.trust.verification_kinds import Kind
 
 if TYPE_CHECKING:
     from bridgehead.rigs.repositories.git.survey import GitSurvey
@@ -25,8 +24,8 @@ _SPOILT = frozenset(
 )
 
 
-class Catalogue:
-    """One look at all threads, or at one, or at what a survey has seen.
+class Catalogue(EnvelopeIndex):
+    """The index of a rig's clone, of all threads or of one, with what operations ask of it.
 
     Findings and history cost a cold index a lot of reading.
     """
@@ -41,9 +40,7 @@ class Catalogue:
         with_history: bool = True,
         for_reading: bool = False,
     ) -> None:
-        self._repository = rig.repository
-        self._thread_id = thread_id
-        self._index = EnvelopeIndex(
+        super().__init__(
             rig.repository,
             thread_id,
             survey=survey,
@@ -51,70 +48,48 @@ class Catalogue:
             with_history=with_history,
             for_reading=for_reading,
         )
-        self.survey = self._index.survey
+        self._thread_id = thread_id
         self._listings: dict[str, ThreadListing] = {}
 
-    @property
-    def is_placed(self) -> bool:
-        """Tell whether envelopes are listed with the commits that added them."""
-        return self._index.is_placed
-
     def place(self) -> None:
-        """List them so after all."""
-        if not self._index.is_placed:
-            self._index.place()
+        """List envelopes with the commits that added them after all."""
+        if not self.is_placed:
+            super().place()
             self._listings.clear()
 
-    def put_in_order(self, thread_id: str) -> bool:
+    def put_in_order(self, thread: str) -> bool:
         """List one thread so, unless that takes as long; no commit of it compares with those of another thread then."""
         self._listings.clear()
-        return not self._index.is_placed and self._index.put_in_order(thread_id)
+        return not self.is_placed and super().put_in_order(thread)
 
     def is_all_committed(self) -> bool:
         """Tell whether every envelope is as HEAD has it, as far as git answers for that."""
-        return not self.survey.dirty and all(map(self._index.is_committed, self.thread_ids()))
+        return not self.survey.dirty and all(map(self.is_committed, self.thread_ids()))
 
-    def marks(self) -> dict[str, tuple[int, int]] | None:
-        """What changes when anything in a thread does, by thread; None while a file is too fresh to be known."""
-        return self._index.marks()
-
-    def let_go(self, thread_id: str) -> None:
+    def let_go(self, thread: str) -> None:
         """Keep nothing of a thread at hand: all of them at once take much memory, and each can be read again."""
-        self._listings.pop(thread_id, None)
-        self._index.let_go(thread_id)
+        self._listings.pop(thread, None)
+        super().let_go(thread)
 
     def thread_ids(self, *, naming: Iterable[str] | None = None) -> list[str]:
         """The threads, or those alone in which one of these rigs is named."""
         if self._thread_id is not None:
             return [self._thread_id]
-        names = self._index.names if naming is None else self._index.names_naming(naming)
-        return [name for name in names if self._index.holds_envelopes(name)]
+        names = self.names if naming is None else self.names_naming(naming)
+        return [name for name in names if self.holds_envelopes(name)]
 
     def listing(self, thread_id: str) -> ThreadListing:
         if thread_id not in self._listings:
-            self._listings[thread_id] = self._index.thread(thread_id)
+            self._listings[thread_id] = self.thread(thread_id)
         return self._listings[thread_id]
 
     def envelopes(self) -> list[ListedEnvelope]:
         """Every envelope, thread by thread."""
         return [envelope for name in self.thread_ids() for envelope in self.listing(name).envelopes]
 
-    def committed(self, thread_id: str) -> dict[str, HistoryRow]:
-        """How the files of a thread came into HEAD, by name, whatever the work tree holds."""
-        return self._index.committed(thread_id)
-
-    @property
-    def commits(self) -> int:
-        """How many commits HEAD has."""
-        return self._index.commits
-
     def parents(self) -> Mapping[str, tuple[str, ...]] | None:
         """The parents of every commit; None while history is one line."""
-        return None if self._index.is_linear else self._repository.ancestry()
-
-    def read(self, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:
-        """What envelopes of one thread hold, in the order given; None for one that went away meanwhile."""
-        return self._index.read(envelopes)
+        return None if self.is_linear else self._repository.ancestry()
 
     def turns(self, thread_id: str | None = None) -> list[Turn]:
         """The turns of a thread, oldest first; without a name those of all threads."""
@@ -138,13 +113,9 @@ class Catalogue:
         readable = sum(not _SPOILT.isdisjoint(envelope.findings) for envelope in listing.envelopes)
         return readable + sum(Kind.SYMLINK in found.kinds for found in listing.unreadable)
 
-    def unreadable(self, thread_id: str) -> tuple[PathFindings, ...]:
-        """Files that are not shown because they are no envelopes."""
-        return self.listing(thread_id).unreadable
-
     def has_accepted(self, envelope: ListedEnvelope) -> bool:
         """Tell whether the operator, or a human's verdict, took it in although something speaks against it."""
-        return self._index.quarantine.has_accepted(envelope.path, envelope.content)
+        return self.quarantine.has_accepted(envelope.path, envelope.content)
 
     def causality(self, thread_id: str) -> Causality:
         """Who knew what in a thread."""

@@ -72,6 +72,8 @@ class Identities:
         self._parents = parents
         self.signers_file = allowed_signers_file(rig)
         self._signers_text = _text_of(self.signers_file)
+        self._founder_file: Path = rig.repository.private_dir / "founder"
+        self._checks_file: Path = rig.repository.private_dir / "signatures.json"
         self.must_sign: MustSign = rig.settings.require_signed if rig.settings else "members"
 
     @cached_property
@@ -129,10 +131,6 @@ class Identities:
         return [_entry(one, blobs.get(one.blob), checks.get(one.place.commit, UNSIGNED)) for one in raw]
 
     @property
-    def _founder_file(self) -> Path:
-        return self._rig.repository.private_dir / "founder"
-
-    @property
     def membership(self) -> Membership:
         return self.keyring.membership
 
@@ -182,10 +180,6 @@ class Identities:
         with suppress(FileError):
             make_dir(self._checks_file.parent)
             write_atomic(self._checks_file, json.dumps(document, separators=(",", ":")))
-
-    @property
-    def _checks_file(self) -> Path:
-        return self._rig.repository.private_dir / "signatures.json"
 
     @cached_property
     def _checked_with(self) -> str:

@@ -35,16 +35,8 @@ def inbox(rig: Rig) -> Inbox:
     known = catalogue(rig, with_findings=True)
     found = desk(rig, known)
     looked_at = rig.repository.last_fetch_ms()
-    return Inbox(
-        found.owes,
-        found.owed,
-        found.delivered,
-        found.escalated,
-        found.conflicts,
-        iso_timestamp(looked_at) if looked_at is not None else None,
-        lambda: last_heard(known),
-        rig.now_ms(),
-    )
+    looked = iso_timestamp(looked_at) if looked_at is not None else None
+    return Inbox(*found, looked, lambda: last_heard(known), rig.now_ms())
 
 
 def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEnvelope, Verification]]:
@@ -96,7 +88,7 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
     return Desk(
         _newest_first(judge.debt(one) for one in debts if one.debtor == own),
         _newest_first(judge.debt(one) for one in debts if one.asked.sender == own),
-        [judge.notice(turn) for turn in sorted(arrived, key=_by_time, reverse=True) if judge.is_shown(turn)],
+        [judge.notice(turn) for turn in sorted(arrived, key=Turn.order_key, reverse=True) if judge.is_shown(turn)],
         _newest_first(judge.debt(one) for one in debts if one.debtor in wards and one.is_overdue(now)),
         conflicts,
     )
@@ -201,7 +193,3 @@ def _named_in(thread: Sequence[Turn]) -> set[str]:
 def _newest_first(debts: Iterable[Debt]) -> list[Debt]:
     by_thread = sorted(debts, key=lambda debt: debt.asked.turn.thread_id)
     return sorted(by_thread, key=lambda debt: debt.asked.turn.order_key(), reverse=True)
-
-
-def _by_time(turn: Turn) -> tuple[object, ...]:
-    return turn.order_key()

@@ -55,15 +55,11 @@ def check_identity(request: InitRequest) -> NewIdentity:
     return NewIdentity(rig_id, name or None)
 
 
-class Placed(NamedTuple):
-    """What was written, for the narrative."""
+def init(repository: GitRepository, identity: NewIdentity, request: InitRequest) -> tuple[Initialised, str]:
+    """Write the configuration and the placeholder hook, see to a key if one is wanted; commit nothing.
 
-    result: Initialised
-    hook_path: str
-
-
-def init(repository: GitRepository, identity: NewIdentity, request: InitRequest) -> Placed:
-    """Write the configuration and the placeholder hook, see to a key if one is wanted; commit nothing."""
+    Returns what was done and, for the narrative, the path of the hook.
+    """
     with repository.lock():
         if repository.has_file(CONFIG_PATH) and not request.force:
             raise AlreadyThere(CONFIG_PATH)
@@ -76,7 +72,7 @@ def init(repository: GitRepository, identity: NewIdentity, request: InitRequest)
         repository.write_file(CONFIG_PATH, text.encode(), replace=True)
         repository.exclude(EXCLUDED)
         hook_path = repository.install_commit_msg_hook(HOOK)
-    return Placed(Initialised(identity.rig_id, repository.name, identity.display_name, key), hook_path)
+    return Initialised(identity.rig_id, repository.name, identity.display_name, key), hook_path
 
 
 def _see_to_key(repository: GitRepository, rig_id: RigId, named: str | None) -> str | None:

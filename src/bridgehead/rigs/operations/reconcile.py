@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from bridgehead.errors import StoreError, UserError
 from bridgehead.rigs.envelope.fields import parse_thread_id
@@ -14,25 +13,20 @@ from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.results import Reconciled, Replayed
 
 
-class LedgerRequest(NamedTuple):
-    thread_id: str | None = None
-    everything: bool = False
-
-
-def reconcile(rig: Rig, request: LedgerRequest) -> Reconciled:
+def reconcile(rig: Rig, thread_id: str | None) -> Reconciled:
     """Insert missing rows, push what never left, mark what is gone."""
-    thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
+    wanted = parse_thread_id(thread_id) if thread_id else None
     with _ledger(rig) as ledger:
-        return ledger.reconcile(thread_id)
+        return ledger.reconcile(wanted)
 
 
-def replay(rig: Rig, request: LedgerRequest) -> Replayed:
+def replay(rig: Rig, thread_id: str | None, *, everything: bool) -> Replayed:
     """Rebuild the rows of a thread, or of all, from history."""
-    if (request.thread_id is None) == (not request.everything):
+    if (thread_id is None) == (not everything):
         raise UserError("replay: give --thread <id> or --all")
-    thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
+    wanted = parse_thread_id(thread_id) if thread_id else None
     with _ledger(rig) as ledger:
-        return ledger.replay(thread_id)
+        return ledger.replay(wanted)
 
 
 @contextmanager

@@ -180,18 +180,13 @@ def _thaw_own(rig: Rig, thread_id: str) -> None:
         rig.announce("rig.thawed", thread=thread_id)
 
 
-class FreezeRequest(NamedTuple):
-    thread_id: str | None
-    in_reply_to: str | None = None
-
-
-def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
+def freeze(rig: Rig, typed: str | None, in_reply_to: str | None) -> Frozen:
     """Plant the note on the remote; a remote that refuses it gets a freeze of this clone only."""
-    if not request.thread_id:
+    if not typed:
         raise UserError("relay: --thread <id> is required")
     own = require_relay_rig(rig)
-    parent = parse_parent(request.in_reply_to) if request.in_reply_to is not None else None
-    thread_id = require_thread(rig, parse_thread_id(request.thread_id))
+    parent = parse_parent(in_reply_to) if in_reply_to is not None else None
+    thread_id = require_thread(rig, parse_thread_id(typed))
     since = rig.now_ms()
     until = since + int(rig.config.freeze_minutes * 60_000)
     asked = Freeze(own, iso_timestamp(since), iso_timestamp(until), parent, thread_id)
@@ -212,12 +207,12 @@ def freeze(rig: Rig, request: FreezeRequest) -> Frozen:
     return Frozen(thread_id, wanted.expires)
 
 
-def thaw(rig: Rig, request: FreezeRequest) -> Thawed:
+def thaw(rig: Rig, typed: str | None) -> Thawed:
     """Remove the note, here and on the remote."""
-    if not request.thread_id:
+    if not typed:
         raise UserError("relay: --thread <id> is required")
     own = require_relay_rig(rig)
-    thread_id = require_thread(rig, parse_thread_id(request.thread_id))
+    thread_id = require_thread(rig, parse_thread_id(typed))
     with rig.repository.lock():
         note = rig.repository.freezes().get(thread_id)
         standing = in_force(rig, thread_id, note) if note else None

@@ -113,12 +113,12 @@ def _summed_up(rig: Rig, known: Catalogue, *, wide: bool) -> list[ThreadSummary]
         if latest is None:
             known.place()
             return _summed_up(rig, known, wide=wide)
-        threads = [_with_latest(known, thread, latest[thread.thread_id]) for thread in threads]
+        found = [(thread, latest[thread.thread_id]) for thread in threads]
+        threads = [
+            thread._replace(latest=newest.turn, last_modified=iso_timestamp(known.modified_ms(newest)))
+            for thread, newest in found
+        ]
     return newest_first(threads)
-
-
-def _with_latest(known: Catalogue, thread: ThreadSummary, newest: ListedEnvelope) -> ThreadSummary:
-    return thread._replace(latest=newest.turn, last_modified=iso_timestamp(known.modified_ms(newest)))
 
 
 def _summary(known: Catalogue, newest: ListedEnvelope, *, wide: bool) -> ThreadSummary:

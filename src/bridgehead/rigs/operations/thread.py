@@ -21,7 +21,7 @@ from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.membership import Place
 from bridgehead.rigs.trust.verification_kinds import Verification, quarantines
-from bridgehead.rigs.views.listings import ShownEnvelope
+from bridgehead.rigs.views.listings import ShownEnvelope, thread_blocks, thread_object
 from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ class ShownThread(NamedTuple):
     is_self_contained: bool  # no verdict in it needed more than the files and their history
     is_costly: bool = False  # its place in history was looked for, and nothing is kept of that
 
+    def json_object(self) -> dict[str, object]:
+        return thread_object(self.thread_id, self.envelopes, self.divergences)
+
 
 def thread(rig: Rig, thread_id: str, survey: GitSurvey | None = None) -> ShownThread:
     """Everything in a thread, each envelope with what speaks for and against it."""
@@ -48,7 +51,7 @@ def thread(rig: Rig, thread_id: str, survey: GitSurvey | None = None) -> ShownTh
     if not (in_order and _is_self_contained(identities, known.listing(thread_id).envelopes)):
         in_order = False
         known.place()
-    for finding in known.unreadable(thread_id):
+    for finding in known.listing(thread_id).unreadable:
         rig.tell(f"warning: {finding.path}: {', '.join(finding.kinds)}; not shown")
     divergence = known.causality(thread_id).divergence()
     if divergence:
@@ -93,7 +96,8 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
 
     messages = rig.collect_messages()
     shown = thread(rig, thread_id, survey)
-    pieces = iter([_json(shown)]) if as_json else _blocks(shown, style)
+    blocks = thread_blocks(thread_id, shown.envelopes, shown.total, style=style)
+    pieces = iter([_json(shown)]) if as_json else blocks
     is_worth_it = shown.is_costly or shown.total >= WORTH_CACHING
     if style == PLAIN and shown.is_self_contained and is_worth_it:
         return cache.storing(state, pieces, messages)
@@ -196,13 +200,4 @@ def _read(rig: Rig, path: str) -> Envelope | None:
 def _json(shown: ShownThread) -> str:
     from json import dumps
 
-    from bridgehead.rigs.views.listings import thread_object
-
-    document = thread_object(shown.thread_id, shown.envelopes, shown.divergences)
-    return dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _blocks(shown: ShownThread, style: Style) -> Iterator[str]:
-    from bridgehead.rigs.views.listings import thread_blocks
-
-    return thread_blocks(shown.thread_id, shown.envelopes, shown.total, style=style)
+    return dumps(shown.json_object(), ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -249,21 +249,17 @@ def human_verdicts(
     return [verdict for path, body in bodies for verdict in read_verdicts(body, path)]
 
 
-class VerifyRequest(NamedTuple):
-    thread_id: str | None = None
-    require_council: bool = False  # else the owner's setting decides
-
-
-def verify(rig: Rig, request: VerifyRequest) -> Verified:
+def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False) -> Verified:
     """Check every committed envelope, of one thread if one is named; only that one is read then.
 
-    Nonces of relay turns are compared over the whole repository.
+    Nonces of relay turns are compared over the whole repository. Unless `require_council` says so, the owner's setting
+    decides whether results must be reviewed.
     """
     from bridgehead.rigs.views.results import Verified
 
-    thread_id = parse_thread_id(request.thread_id) if request.thread_id else None
+    thread_id = parse_thread_id(typed) if typed else None
     envelopes = _committed_in(rig, thread_id) if thread_id else _committed_anywhere(rig)
-    subjects = subjects_of(rig, envelopes, require_council=request.require_council or None)
+    subjects = subjects_of(rig, envelopes, require_council=require_council or None)
 
     def others() -> list[Subject]:
         elsewhere = [found for found in _committed_anywhere(rig) if found.path.partition("/")[0] != thread_id]

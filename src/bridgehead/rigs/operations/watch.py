@@ -20,7 +20,7 @@ from bridgehead.rigs.threads.freeze import Freeze
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.obligations import DebtState
 from bridgehead.rigs.threads.quarantine import quarantine_state
-from bridgehead.rigs.views.listings import Debt, Notice, thread_object
+from bridgehead.rigs.views.listings import Debt, Notice
 from bridgehead.rigs.views.result_format import LINE_PREFIX, SCHEMA_VERSION, stamped
 from bridgehead.rigs.views.terminal import PLAIN, Style
 
@@ -151,15 +151,10 @@ def _synced(rig: Rig, events: Watch, request: WatchRequest) -> Iterator[Event]:
 def _one_shot(rig: Rig, request: WatchRequest) -> Mapping[str, object]:
     shots: dict[str, Callable[[], Mapping[str, object]]] = {
         "status": lambda: status_of(rig, catalogue(rig, with_findings=True)).json_object(),
-        "thread": lambda: _thread_object(rig, request.thread_id),
+        "thread": lambda: thread(rig, wanted_thread(rig, request.thread_id)).json_object(),
         "sync": lambda: sync(rig, request.sync).json_object(),
     }
     return shots[request.op]()
-
-
-def _thread_object(rig: Rig, thread_id: str | None) -> dict[str, object]:
-    shown = thread(rig, wanted_thread(rig, thread_id))
-    return thread_object(shown.thread_id, shown.envelopes, shown.divergences)
 
 
 class _Look:
@@ -287,7 +282,12 @@ class Watch:
         for what, debt in sorted(snapshot.overdue.items()):
             if self._is_first("overdue", what):
                 yield "overdue", debt.json_object(sys.maxsize)
-        yield from _freeze_news(self._seen.freezes, snapshot.freezes)
+        before, after = self._seen.freezes, snapshot.freezes
+        for thread_id, freeze in sorted(after.items()):
+            if freeze != before.get(thread_id):
+                yield "frozen", {"thread_id": thread_id, **freeze.json_object()}
+        for thread_id in sorted(before.keys() - after.keys()):
+            yield "thawed", {"thread_id": thread_id}
 
     def _is_first(self, name: str, subject: str) -> bool:
         """Tell whether this is news in this run, however often it comes and goes."""
@@ -307,16 +307,6 @@ class Snapshot(NamedTuple):
 
 
 _EMPTY = Snapshot({}, frozenset(), {}, {})
-
-
-def _freeze_news(
-    before: Mapping[str, Freeze], after: Mapping[str, Freeze]
-) -> Iterator[tuple[str, Mapping[str, object]]]:
-    for thread_id, freeze in sorted(after.items()):
-        if freeze != before.get(thread_id):
-            yield "frozen", {"thread_id": thread_id, **freeze.json_object()}
-    for thread_id in sorted(before.keys() - after.keys()):
-        yield "thawed", {"thread_id": thread_id}
 
 
 def _by_time(notice: Notice) -> tuple[object, ...]:

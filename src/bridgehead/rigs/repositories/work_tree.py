@@ -40,13 +40,11 @@ class WorkTree:
         finally:
             os.close(handle)
 
-    def write_file(self, path: str, content: bytes, *, replace: bool = False, executable: bool = False) -> None:
+    def write_file(self, path: str, content: bytes, *, replace: bool = False) -> None:
         """Write a file whole, making its directory; FileTaken if it is there and `replace` is not given."""
         target = self._at(path)
         make_dir(target.parent, root=self._top_level)
         write_atomic(target, content, exclusive=not replace, root=self._top_level)
-        if executable:
-            target.chmod(0o755)
 
     def has_file(self, path: str) -> bool:
         """Tell whether anything but a directory has this name."""
@@ -107,7 +105,7 @@ def names_in(directory: str | Path) -> list[str]:
     except OSError:
         return []
     try:
-        return os.listdir(handle)  # noqa: PTH208
+        return os.listdir(handle)  # noqa: PTH208  a path cannot be made of a handle
     finally:
         os.close(handle)
 

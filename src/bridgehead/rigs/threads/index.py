@@ -77,6 +77,7 @@ class EnvelopeIndex:
 
     @property
     def commits(self) -> int:
+        """How many commits HEAD has."""
         return self._file.header.commits
 
     def threads(self) -> list[ThreadListing]:

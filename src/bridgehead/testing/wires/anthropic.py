@@ -5,6 +5,7 @@ After a broken or cut stream Claude asks again without `stream`, so whole answer
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
@@ -28,11 +29,9 @@ _ERRORS: Final[dict[Fault, tuple[int, str, str]]] = {
 
 class AnthropicMessages(Wire):
     name = "anthropic"
+    endpoint: ClassVar = re.compile("/v1/messages$")
     write_tools: ClassVar = ("Write",)
     shell_tools: ClassVar = ("Bash",)
-
-    def speaks_at(self, path: str) -> bool:
-        return path.endswith("/v1/messages")
 
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         messages = objects(body.get("messages"))
@@ -63,7 +62,7 @@ class AnthropicMessages(Wire):
         }
 
     def stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
-        return [_event(payload) for payload in self._payloads(answer, request)]
+        return [Event(compact(payload), payload["type"]) for payload in self._payloads(answer, request)]
 
     def cut_stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
         return self.stream(answer, request)[:3]
@@ -117,7 +116,3 @@ def _input_usage() -> dict[str, int]:
     # Anthropic counts cached tokens beside input_tokens, not inside.
     fresh = TOKENS.prompt - TOKENS.cached
     return {"input_tokens": fresh, "cache_read_input_tokens": TOKENS.cached, "cache_creation_input_tokens": 0}
-
-
-def _event(payload: dict[str, Any]) -> Event:
-    return Event(compact(payload), payload["type"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
@@ -27,15 +28,17 @@ class Wire(ABC):
     """One vendor's request and answer shapes."""
 
     name: ClassVar[str]
+    endpoint: ClassVar[re.Pattern[str]]
+    """The end of the path to which its questions are posted."""
     path_argument: ClassVar[str] = "file_path"
     """What a tool that writes a file calls the path."""
     write_tools: ClassVar[tuple[str, ...]]
     shell_tools: ClassVar[tuple[str, ...]]
     """Tool names in order of preference; the first one is called when none of them is offered."""
 
-    @abstractmethod
     def speaks_at(self, path: str) -> bool:
         """Whether questions of this wire are posted to `path` (scenario prefix and query taken off)."""
+        return self.endpoint.search(path) is not None
 
     @abstractmethod
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:

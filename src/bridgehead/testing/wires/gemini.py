@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Final
 from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest
 from bridgehead.testing.wires.base import Event, Wire, compact, objects
 
-_ENDPOINT: Final = re.compile(r"/models/(?P<model>[^/:]+):(?P<verb>streamGenerateContent|generateContent)$")
 _TOO_LONG: Final = "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."
 _BAD_KEY: Final = "API key not valid. Please pass a valid API key."
 
@@ -43,14 +42,12 @@ _DETAILS: Final[dict[Fault, list[dict[str, Any]]]] = {
 
 class GeminiContent(Wire):
     name = "gemini"
+    endpoint: ClassVar = re.compile(r"/models/(?P<model>[^/:]+):(?P<verb>streamGenerateContent|generateContent)$")
     write_tools: ClassVar = ("write_file",)
     shell_tools: ClassVar = ("run_shell_command",)
 
-    def speaks_at(self, path: str) -> bool:
-        return _ENDPOINT.search(path) is not None
-
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
-        endpoint = _ENDPOINT.search(path)
+        endpoint = self.endpoint.search(path)
         contents = objects(body.get("contents"))
         said = [content for content in contents if content.get("role", "user") == "user"]
         declared = [d for tool in objects(body.get("tools")) for d in objects(tool.get("functionDeclarations"))]

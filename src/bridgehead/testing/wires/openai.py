@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
@@ -56,12 +57,10 @@ class ChatCompletions(_OpenAIWire):
     """
 
     name = "chat"
+    endpoint: ClassVar = re.compile("/chat/completions$")
     path_argument = "filePath"
     write_tools: ClassVar = ("write",)
     shell_tools: ClassVar = ("bash",)
-
-    def speaks_at(self, path: str) -> bool:
-        return path.endswith("/chat/completions")
 
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         messages = objects(body.get("messages"))
@@ -132,11 +131,9 @@ class OpenAIResponses(_OpenAIWire):
     """
 
     name = "responses"
+    endpoint: ClassVar = re.compile("/responses$")
     write_tools: ClassVar = (_PATCH_TOOL, "exec_command", "shell")
     shell_tools: ClassVar = ("exec_command", "shell")
-
-    def speaks_at(self, path: str) -> bool:
-        return path.endswith("/responses")
 
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         given = body.get("input")
@@ -159,7 +156,13 @@ class OpenAIResponses(_OpenAIWire):
             "status": "completed",
             "model": request.model,
             "output": [self._item(answer, request)],
-            "usage": _responses_usage(),
+            "usage": {
+                "input_tokens": TOKENS.prompt,
+                "input_tokens_details": {"cached_tokens": TOKENS.cached},
+                "output_tokens": TOKENS.answer,
+                "output_tokens_details": {"reasoning_tokens": TOKENS.reasoning},
+                "total_tokens": TOKENS.prompt + TOKENS.answer,
+            },
         }
 
     def stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
@@ -198,13 +201,3 @@ def _call_item(call: CallTool, tool: str) -> dict[str, Any]:
     if tool == "shell":
         words = {"command": ["sh", "-c", command]}
     return {"type": "function_call", "call_id": _RESPONSES_CALL_ID, "name": tool, "arguments": compact(words)}
-
-
-def _responses_usage() -> dict[str, Any]:
-    return {
-        "input_tokens": TOKENS.prompt,
-        "input_tokens_details": {"cached_tokens": TOKENS.cached},
-        "output_tokens": TOKENS.answer,
-        "output_tokens_details": {"reasoning_tokens": TOKENS.reasoning},
-        "total_tokens": TOKENS.prompt + TOKENS.answer,
-    }

@@ -223,17 +223,15 @@ class SeatReported(msgspec.Struct, frozen=True, kw_only=True, tag="seat_reported
     """Rigs only: a good signature by a known signer (council §23)."""
 
 
-class SeatPending(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="seat_pending"):
-    """A rig was asked and has not answered; the council does not wait for it."""
-
-    seat: str
-    request: str
-    at: str
-
-
 class _OfSeat(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}):
     seat: str
     at: str
+
+
+class SeatPending(_OfSeat, frozen=True, kw_only=True, tag="seat_pending"):
+    """A rig was asked and has not answered; the council does not wait for it."""
+
+    request: str
 
 
 class DeadlineReached(_OfSeat, frozen=True, kw_only=True, tag="deadline_reached"):
@@ -256,12 +254,10 @@ class Questioned(msgspec.Struct, frozen=True, kw_only=True, tag="questioned"):
     at: str
 
 
-class UserAnswered(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="user_answered"):
+class UserAnswered(_OfSeat, frozen=True, kw_only=True, tag="user_answered"):
     """What was typed at a `UserQuestion`; None is the end of input."""
 
-    seat: str
     answer: str | None
-    at: str
 
 
 class Interrupted(msgspec.Struct, frozen=True, kw_only=True, tag="interrupted"):

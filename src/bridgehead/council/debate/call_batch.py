@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
 
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.calls import Call, CallFailed, CallKey, CallUsage, Reply, Result
+from bridgehead.council.calls import Answer, Call, CallFailed, CallKey, CallUsage, Reply, Result
 from bridgehead.council.debate.ledger import Log, Owner
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import NOTHING
@@ -92,6 +92,13 @@ class Budget:
 def _total(amounts: list[int | None]) -> int | None:
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known else None
+
+
+class Form(NamedTuple):
+    """What a question asks for, and how the reply to it is read."""
+
+    answer: Answer
+    read: Reader[Any]
 
 
 @dataclass(frozen=True, slots=True)

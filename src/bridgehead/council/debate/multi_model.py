@@ -90,10 +90,10 @@ class MultiModelRun(SeatRun):
 
     def _raise(self, replies: Iterable[ReadReply], ledger: Ledger, model: str) -> list[Entry]:
         for one in replies:
-            key, owner = one.ask.call.key, one.owner
+            key, owner, title = one.ask.call.key, one.owner, self._run.title(one.owner)
             placed, listed = items_of(one.value)
             _, signals = enter_items(
-                ledger, self._intake, placed, listed, owner, agent=self._run.title(owner), round_number=1, model=model
+                ledger, self._run.intake, placed, listed, owner, agent=title, round_number=1, model=model
             )
             self._run.roster.pass_over(signals)
             if key.role is Role.EXPERT and key.domain not in self._run.covered:

@@ -20,6 +20,7 @@ from bridgehead.council.findings.tree import Tree, current_name, earlier_names
 MOST_CODE_LINES: Final = 20
 RAISED_STEPS: Final = 2
 
+_WILD: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _FINGERPRINT: Final = re.compile(r"(v1|t1):[0-9a-f]{16}")
 
 
@@ -43,15 +44,8 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 
 def _translated(piece: str) -> str:
-    match piece:
-        case "**/":
-            return "(?:.*/)?"
-        case "**":
-            return ".*"
-        case "*":
-            return "[^/]*"
-        case "?":
-            return "[^/]"
+    if piece in _WILD:
+        return _WILD[piece]
     if len(piece) > 2 and piece.startswith("[") and piece.endswith("]"):
         inside = piece[1:-1]
         negated = inside.startswith("!")

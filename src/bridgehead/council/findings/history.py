@@ -125,8 +125,8 @@ class _Pairing:
 
     def pair_second_chance(self) -> None:
         """The code changed, but the words and the place say that it is still the same finding."""
-        left = [key for key, record in self._records.items() if self._is_open(record)]
-        gone = [key for key in left if self._code_is_gone(self._records[key])]
+        left = [record for key, record in self._records.items() if record.state == OPEN and key not in self._finding_of]
+        gone = [record.key for record in left if self._code_is_gone(record)]
         before = set(self._finding_of.values())
         self._take(
             (key, name)
@@ -183,9 +183,6 @@ class _Pairing:
             if key not in self._finding_of and name not in self._record_of:
                 self._finding_of[key] = name
                 self._record_of[name] = key
-
-    def _is_open(self, record: FindingRecord) -> bool:
-        return record.state == OPEN and record.key not in self._finding_of
 
     def _may_be_same(self, key: str, name: str, found: FoundAgain) -> bool:
         record = self._records[key]

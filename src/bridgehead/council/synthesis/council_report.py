@@ -5,7 +5,7 @@ verdict (§14.5, §25).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -48,6 +48,8 @@ from bridgehead.council.synthesis.synthesis import CrossDebate
 from bridgehead.council.synthesis.verdict import council_verdict
 
 UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
+# By what the seats say, met or not; who says both is disputed.
+_STATES: Final = {frozenset[bool](): NOT_MENTIONED, frozenset({True}): MET, frozenset({False}): UNMET}
 
 
 def apply_to_entries(plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree) -> Dismissed:
@@ -191,19 +193,11 @@ def requirement_entries(
             id=one.id,
             level=one.level.value,
             text=one.text,
-            state=_state(said.get(one.id, set())),
+            state=_STATES.get(frozenset(said.get(one.id, ())), DISPUTED),
             findings=tuple(entry.id for entry in standing if entry.requirement_id == one.id),
         )
         for one in requirements
     )
-
-
-def _state(said: set[bool]) -> str:
-    if not said:
-        return NOT_MENTIONED
-    if len(said) > 1:
-        return DISPUTED
-    return MET if True in said else UNMET
 
 
 def assemble_report(

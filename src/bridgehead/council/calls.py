@@ -28,9 +28,10 @@ A turn without calls, seatings, question and report means that the run waits (`w
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -149,6 +150,15 @@ class CallUsage(msgspec.Struct, frozen=True, kw_only=True):
     tokens_in: int | None = None
     tokens_out: int | None = None
     cost_usd: float | None = None
+
+
+Amount = TypeVar("Amount", int, float)
+
+
+def sum_known(amounts: Iterable[Amount | None]) -> Amount | None:
+    """The sum of those that are known; None where none is."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):

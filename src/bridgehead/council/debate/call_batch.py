@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.calls import Answer, Call, CallFailed, CallKey, CallUsage, Reply, Result
+from bridgehead.council.calls import Answer, Call, CallFailed, CallKey, CallUsage, Reply, Result, sum_known
 from bridgehead.council.debate.ledger import Log, Owner
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import NOTHING
@@ -59,8 +59,8 @@ class Tally:
             calls=self.calls,
             prompt_chars=self.prompt_chars,
             reply_chars=self.reply_chars,
-            tokens_in=_total([usage.tokens_in for usage in self._used]),
-            tokens_out=_total([usage.tokens_out for usage in self._used]),
+            tokens_in=sum_known(usage.tokens_in for usage in self._used),
+            tokens_out=sum_known(usage.tokens_out for usage in self._used),
             # A sum that leaves calls out would be taken for the whole.
             cost_usd=self.known_cost_usd if self._used and None not in prices else None,
         )
@@ -87,11 +87,6 @@ class Budget:
         if most_cost is not None and cost >= most_cost:
             return "max_cost"
         return None
-
-
-def _total(amounts: list[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known else None
 
 
 class Form(NamedTuple):

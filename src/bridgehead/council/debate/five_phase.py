@@ -121,16 +121,13 @@ class FivePhaseRun(SeatRun):
         may_ask = planned + len(self._reviewers()) <= task_budget(self.task.intensity, len(self._reviewers()))
         may_ask = may_ask and self._budget.refusal(2 * len(self._reviewers())) is None
         if self._run.debate_round < rounds and may_ask:
-            self._begin_messages()
+            self._run.begin_round()
+            self._log_dispatch(mode="coordinator")
+            self._ask([ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages)
         else:
             self._begin_positions("max_rounds" if self._run.debate_round else None)
 
     # -- phase 3: messages
-
-    def _begin_messages(self) -> None:
-        self._run.begin_round()
-        self._log_dispatch(mode="coordinator")
-        self._ask([ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages)
 
     def _after_messages(self) -> None:
         run, batch = self._run, self._settled_batch()

@@ -67,7 +67,7 @@ class OutputFolder:
         fields = self._masked(msgspec.to_builtins(event.fields))
         line = {"event": event.event, "ts": iso_ms(self._clock.now()), "seq": log.seq, **fields}
         text = json.dumps(line, ensure_ascii=False)
-        append_line(self._path(f"{log.stem}.jsonl"), _encodable(text), root=self._project)
+        append_line(self._project / f"{log.stem}.jsonl", _encodable(text), root=self._project)
         if event.event == "preflight":
             log.preflight.append(line)
         return line
@@ -78,7 +78,7 @@ class OutputFolder:
         artifacts = Artifacts(f"{log.stem}.jsonl", f"{log.stem}.md")
         placed = msgspec.structs.replace(report, artifacts=artifacts)
         summary = render_seat(placed, log.preflight, timestamp=iso_ms(self._clock.now()))
-        write_atomic(self._path(f"{log.stem}.md"), _encodable(self._mask(summary)), root=self._project)
+        write_atomic(self._project / f"{log.stem}.md", _encodable(self._mask(summary)), root=self._project)
         return artifacts
 
     def new_seating(self, seat: str) -> None:
@@ -101,7 +101,7 @@ class OutputFolder:
             f"{stem}.html": self._mask(html),
         }
         for name, text in forms.items():
-            write_atomic(self._path(name), _encodable(text), root=self._project)
+            write_atomic(self._project / name, _encodable(text), root=self._project)
 
     def _masked(self, value: Any) -> Any:
         """The value with its texts masked; in JSON text a secret of digits would be found in numbers too."""
@@ -139,9 +139,6 @@ class OutputFolder:
         newest = max(matches, key=lambda match: (match[1], int(match[2] or 1)))[0]
         lines = (folder / f"{newest}.jsonl").read_bytes().count(b"\n")
         return _Log(f"{FOLDER}/bridges/{newest}", seq=lines)
-
-    def _path(self, name: str) -> Path:
-        return self._project / name
 
 
 def free_stem(project: Path, folder: str, name: str, *suffixes: str, taken: Container[str] = ()) -> str:

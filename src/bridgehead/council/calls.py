@@ -28,9 +28,10 @@ A turn without calls, seatings, question and report means that the run waits (`w
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -151,6 +152,15 @@ class CallUsage(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
+Amount = TypeVar("Amount", int, float)
+
+
+def sum_known(amounts: Iterable[Amount | None]) -> Amount | None:
+    """The sum of those that are known; None where none is."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
     """A call came back with text. The text may still be in the runtime's envelope; `replies/reply.py` opens it."""
 
@@ -223,17 +233,15 @@ class SeatReported(msgspec.Struct, frozen=True, kw_only=True, tag="seat_reported
     """Rigs only: a good signature by a known signer (council §23)."""
 
 
-class SeatPending(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="seat_pending"):
-    """A rig was asked and has not answered; the council does not wait for it."""
-
-    seat: str
-    request: str
-    at: str
-
-
 class _OfSeat(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}):
     seat: str
     at: str
+
+
+class SeatPending(_OfSeat, frozen=True, kw_only=True, tag="seat_pending"):
+    """A rig was asked and has not answered; the council does not wait for it."""
+
+    request: str
 
 
 class DeadlineReached(_OfSeat, frozen=True, kw_only=True, tag="deadline_reached"):
@@ -256,12 +264,10 @@ class Questioned(msgspec.Struct, frozen=True, kw_only=True, tag="questioned"):
     at: str
 
 
-class UserAnswered(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, tag="user_answered"):
+class UserAnswered(_OfSeat, frozen=True, kw_only=True, tag="user_answered"):
     """What was typed at a `UserQuestion`; None is the end of input."""
 
-    seat: str
     answer: str | None
-    at: str
 
 
 class Interrupted(msgspec.Struct, frozen=True, kw_only=True, tag="interrupted"):

@@ -169,7 +169,7 @@ class CouncilRun:
 
     def _result(self, happened: Result) -> Turn:
         if happened.key.step is Step.STAGE_B:
-            return self._stage_b_result(happened)
+            return Turn() if self._layer.is_done else self._after_layer(self._layer.received(happened))
         run = self._runs.get(happened.key.seat)
         return Turn() if run is None else self._after_seat(run.feed(happened))
 
@@ -195,9 +195,8 @@ class CouncilRun:
 
     def _questioned(self, happened: Questioned) -> Turn:
         self._log("question", finding_id=happened.finding_id, text=happened.text)
-        calls = self._layer.question(happened.finding_id, happened.text, list(self._askable().values()))
-        turn = Turn(calls=calls)
-        return turn.then(self._conclude()) if self._layer.is_done else turn
+        askable = list(self._askable().values())
+        return self._after_layer(self._layer.question(happened.finding_id, happened.text, askable))
 
     def _answered(self, happened: UserAnswered) -> Turn:
         again = self.attendance.answered(happened.seat, happened.answer)
@@ -258,7 +257,7 @@ class CouncilRun:
     ) -> Turn:
         """A seat came back. `written`: its own turn carries the report already."""
         self._awaited.discard(report.bridge)
-        self._reports[report.bridge] = SeatReport(self._identified(report, own=written), verified)
+        self._reports[report.bridge] = SeatReport(report if written else self._identified(report), verified)
         self.attendance.reported(
             SeatStatus(report.bridge, report.status, report.skip_reason, report.halt_reason, report.halt_message)
         )
@@ -268,18 +267,13 @@ class CouncilRun:
             return turn.then(self._seat(self._not_tried.pop(0)))
         return turn.then(self._advance()) if advance else turn
 
-    def _identified(self, report: BridgeReport, *, own: bool) -> BridgeReport:
+    def _identified(self, report: BridgeReport) -> BridgeReport:
         """Reports that are not of our own making get their evidence checked here, against our tree (§23)."""
-        if own:
-            return report
-        inputs = self._inputs
-        return msgspec.structs.replace(
-            report,
-            outputs=tuple(with_identity(one, inputs.tree, inputs.renames) for one in report.outputs),
-            withdrawn_outputs=tuple(
-                with_identity(one, inputs.tree, inputs.renames) for one in report.withdrawn_outputs
-            ),
+        outputs, withdrawn = (
+            tuple(with_identity(one, self._inputs.tree, self._inputs.renames) for one in listed)
+            for listed in (report.outputs, report.withdrawn_outputs)
         )
+        return msgspec.structs.replace(report, outputs=outputs, withdrawn_outputs=withdrawn)
 
     def _skipped(self, seat: str, reason: str) -> BridgeReport:
         facts = SeatFacts(name=seat, timeout_seconds=0, started_at=self._at, finished_at=self._at)
@@ -296,16 +290,15 @@ class CouncilRun:
         if question is not None and self.plan.options.interactive and self._interrupted is None:
             return Turn(question=question)
         while question is not None:
-            self._convert(question.seat)
+            seat = self.attendance.convert(question.seat)
+            reasons = {"halt_reason": seat.halt_reason, "skip_reason": seat.skip_reason}
+            self._log("bridge_converted", bridge=seat.name, **reasons)
             question = self.attendance.question()
         if self.attendance.available:
-            return self._begin_synthesis()
+            debate = not self.plan.skips_stage_b and self._interrupted is None
+            return self._after_layer(self._layer.begin(self._all_reports(), self._askable(), debate=debate))
         # With a rig still to answer the council is not over (council §14.8).
         return Turn() if self._pending else self._abort()
-
-    def _convert(self, name: str) -> None:
-        seat = self.attendance.convert(name)
-        self._log("bridge_converted", bridge=name, halt_reason=seat.halt_reason, skip_reason=seat.skip_reason)
 
     def _abort(self) -> Turn:
         cancelled = self.outstanding
@@ -316,16 +309,8 @@ class CouncilRun:
 
     # -- Layer 1 and the report
 
-    def _begin_synthesis(self) -> Turn:
-        debate = not self.plan.skips_stage_b and self._interrupted is None
-        calls = self._layer.begin(self._all_reports(), self._askable(), debate=debate)
+    def _after_layer(self, calls: tuple[Call, ...]) -> Turn:
         turn = Turn(calls=calls)
-        return turn.then(self._conclude()) if self._layer.is_done else turn
-
-    def _stage_b_result(self, result: Result) -> Turn:
-        if self._layer.is_done:
-            return Turn()
-        turn = Turn(calls=self._layer.received(result))
         return turn.then(self._conclude()) if self._layer.is_done else turn
 
     def _give_up_stage_b(self, reason: str) -> Turn:
@@ -357,8 +342,7 @@ class CouncilRun:
             return []
         facts = SeatFacts(name=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
         found = Analysed(self.plan.options.seed_findings, Confidence.MEDIUM, LocalCouncilType.NONE)
-        report = completed_report(self.plan.task, facts, found)
-        return [SeatReport(self._identified(report, own=False))]
+        return [SeatReport(self._identified(completed_report(self.plan.task, facts, found)))]
 
     def _askable(self) -> dict[str, Seat]:
         """COMPLETED seats that can take a prompt."""

@@ -18,6 +18,7 @@ from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane.records import FINAL_STATES, PendingFilter, QuestionKey, Run
 from bridgehead.council.calls import CallFailed
+from bridgehead.council.council import council_facts
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, iso_ms
@@ -192,17 +193,9 @@ def _says_retry(answer: Answer) -> bool:
 
 def _settled(council: StoredCouncil) -> dict[str, Any]:
     """What was known before the first call."""
-    task = council.task
-    return {
-        "scope": task.scope_text,
-        "bridges": list(council.seats),
-        "task_type": task.task_type.value,
-        "mode": task.mode.value if task.mode else None,
-        "intensity": task.intensity.value,
-        "domains": list(task.domains),
-        "files": task.files,
-        "loc": task.loc,
-    }
+    facts = council_facts(council.task, council.seats)
+    del facts["review_id"]  # the run is called by it
+    return {**facts, "mode": council.task.mode.value if council.task.mode else None}
 
 
 def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ The requests are kept in the flow journal of the project like those of any flow,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -246,10 +246,8 @@ class HostSeatRequests:
                 )
             )
 
-    @contextmanager
-    def _journal(self) -> Iterator[SqliteJournal]:
-        with closing(SqliteJournal(Path(self.root.journal))) as journal:
-            yield journal
+    def _journal(self) -> closing[SqliteJournal]:
+        return closing(SqliteJournal(Path(self.root.journal)))
 
     def _files(self) -> CheckpointFiles:
         return CheckpointFiles(self.root, self.clock)

@@ -6,18 +6,18 @@ not know are passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from bridgehead.contract.events import Event
+from bridgehead.council.calls import sum_known
 
 COUNCIL: Final = "council"
 ABOUT_A_SEAT: Final = ("bridge_converted", "seat_pending")
 """Lines of the council's own log that name a seat."""
-Amount = TypeVar("Amount", int, float)
 
 
 class LiveOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,11 +115,11 @@ class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int | None:
-        return _total([count for seat in self._everybody for count in (seat.tokens_in, seat.tokens_out)])
+        return sum_known([count for seat in self._everybody for count in (seat.tokens_in, seat.tokens_out)])
 
     @property
     def cost_usd(self) -> float | None:
-        return _total([seat.cost_usd for seat in self._everybody])
+        return sum_known([seat.cost_usd for seat in self._everybody])
 
     @property
     def _everybody(self) -> list[LiveSeat]:
@@ -194,10 +194,6 @@ def _started(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     return LiveSeat(bridge=seat.bridge, state="running", started_at=line.get("ts"))
 
 
-def _dispatched(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    return replace(seat, connection=line.get("connection"))
-
-
 def _asked(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     asked = LiveRound(number=line["round"], step=line["step"], agents=tuple(line.get("agents") or ()))
     return replace(seat, rounds=(*seat.rounds, asked))
@@ -211,9 +207,9 @@ def _came_back(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
         seat,
         rounds=rounds,
         calls=seat.calls + 1,
-        tokens_in=_total([seat.tokens_in, line.get("tokens_in")]),
-        tokens_out=_total([seat.tokens_out, line.get("tokens_out")]),
-        cost_usd=_total([seat.cost_usd, line.get("cost_usd")]),
+        tokens_in=sum_known([seat.tokens_in, line.get("tokens_in")]),
+        tokens_out=sum_known([seat.tokens_out, line.get("tokens_out")]),
+        cost_usd=sum_known([seat.cost_usd, line.get("cost_usd")]),
     )
 
 
@@ -252,17 +248,12 @@ def _answered(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
 def _merged(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     discarded = line.get("discarded")
     gone = {discarded} if isinstance(discarded, str) else set(discarded or ()) - {line.get("kept")}
-    outputs = tuple(replace(one, state="merged") if one.id in gone else one for one in seat.outputs)
+    return _in_state(seat, gone, "merged")
+
+
+def _in_state(seat: LiveSeat, ids: Container[object], state: str | None) -> LiveSeat:
+    outputs = tuple(replace(one, state=state) if one.id in ids else one for one in seat.outputs)
     return replace(seat, outputs=outputs)
-
-
-def _changed_state(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    outputs = tuple(replace(one, state=line.get("to")) if one.id == line.get("id") else one for one in seat.outputs)
-    return replace(seat, outputs=outputs)
-
-
-def _pends(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    return LiveSeat(bridge=seat.bridge, state="pending", started_at=line.get("since"))
 
 
 def _ended(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
@@ -278,7 +269,7 @@ def _ended(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
 
 _CHANGES: Final[Mapping[str, Callable[[LiveSeat, Mapping[str, Any]], LiveSeat]]] = {
     "bridge_start": _started,
-    "dispatch": _dispatched,
+    "dispatch": lambda seat, line: replace(seat, connection=line.get("connection")),
     "asked": _asked,
     "agent_reply": _came_back,
     "agent_failed": _came_back,
@@ -287,12 +278,7 @@ _CHANGES: Final[Mapping[str, Callable[[LiveSeat, Mapping[str, Any]], LiveSeat]]]
     "response": _answered,
     "ruling": _answered,
     "merge": _merged,
-    "state": _changed_state,
-    "seat_pending": _pends,
+    "state": lambda seat, line: _in_state(seat, (line.get("id"),), line.get("to")),
+    "seat_pending": lambda seat, line: LiveSeat(bridge=seat.bridge, state="pending", started_at=line.get("since")),
     "bridge_complete": _ended,
 }
-
-
-def _total(amounts: Iterable[Amount | None]) -> Amount | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known[1:], known[0]) if known else None

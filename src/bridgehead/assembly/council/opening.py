@@ -45,7 +45,7 @@ from bridgehead.council.request.plan import (
     route_request,
 )
 from bridgehead.council.request.settings import Settings, seats_by_default
-from bridgehead.council.running.artifacts import FOLDER
+from bridgehead.council.running.artifacts import free_stem
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static.weighing import place_of
@@ -56,7 +56,6 @@ from bridgehead.council.seating.preflight import discovery_manifest, executor_ty
 from bridgehead.council.synthesis.cross_challenge import PREFERENCE
 from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, iso_ms
-from bridgehead.host.directories import make_dir
 from bridgehead.host.files import write_atomic
 from bridgehead.host.secrets_scan import remembered
 
@@ -353,24 +352,13 @@ def _new_id(is_taken: Callable[[str], bool]) -> str:
 
 def write_context(project: Path, opened: Opened, clock: Clock) -> None:
     """What was understood of the request, for people and for programs (council §16)."""
-    folder = project / FOLDER / "context"
-    make_dir(folder, root=project)
-    ignore = project / FOLDER / ".gitignore"
-    if not ignore.exists():
-        write_atomic(ignore, "*\n", root=project)
     document = _context(opened)
-    stem = _free_stem(folder, f"{clock.now():%Y%m%d-%H%M%S}-context")
+    stem = free_stem(project, "context", f"{clock.now():%Y%m%d-%H%M%S}-context", ".json")
     text = json.dumps(document, indent=2, ensure_ascii=False)
     clarified = document.pop("scope_clarification")
     lines = [f"- {name}: {escaped(_as_text(value))}" for name, value in (document | clarified).items()]
-    write_atomic(folder / f"{stem}.json", text + "\n", root=project)
-    write_atomic(folder / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
-
-
-def _free_stem(folder: Path, name: str) -> str:
-    """A name no earlier council has used; seconds collide (K36)."""
-    stems = (name, *(f"{name}-{number}" for number in range(2, 10_000)))
-    return next(stem for stem in stems if not (folder / f"{stem}.json").exists())
+    write_atomic(project / f"{stem}.json", text + "\n", root=project)
+    write_atomic(project / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
 
 
 def _context(opened: Opened) -> dict[str, Any]:

@@ -82,10 +82,6 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str | None = None
     """Of the JSON file; the record has it, so that an edited report is known as one."""
 
-    @classmethod
-    def of(cls, files: Mapping[str, Any]) -> Written:
-        return msgspec.convert(files, cls)
-
     @property
     def recorded(self) -> dict[str, str]:
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
@@ -233,7 +229,7 @@ class Reports:
         files = run.data.get("report") if run is not None and run.part is Part.COUNCIL else None
         if run is None or not isinstance(files, dict) or run.data.get("gate_verdict") not in set(Verdict):
             return None
-        written, project = Written.of(files), Path(run.project)
+        written, project = msgspec.convert(files, Written), Path(run.project)
         digest = written.sha256
         with suppress(FileError):  # the record speaks for a report that is gone
             digest = digest and _digest(project, written.json)
@@ -312,7 +308,7 @@ class Reports:
         return not told or any(not found.isdisjoint(told) for found in there)
 
     def _stored(self, run: Run) -> StoredReport:
-        files = Written.of(run.data["report"])
+        files = msgspec.convert(run.data["report"], Written)
         project = Path(run.project)
         content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
         report = council_report_from_json(content)

@@ -144,7 +144,7 @@ class CouncilProcess:
         with self.assembly.store(read_only=True) as store:
             run = store.run(self.council.review_id)
         files = run.data.get("report") if run is not None else None
-        return Written.of(files) if isinstance(files, dict) else None
+        return msgspec.convert(files, Written) if isinstance(files, dict) else None
 
     def conduct(self, audience: Audience, wishes: Sequence[Wish] = ()) -> Finished:
         """Take the council as far as it goes in this process."""

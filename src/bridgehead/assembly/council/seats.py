@@ -284,9 +284,7 @@ class Availability:
 
 def list_availability(assembly: Assembly) -> list[Availability]:
     """Every runtime in the order of dispatch, then the rigs that the settings name."""
-    settings = read_seats_file(assembly).settings(SystemClock().now())
-    machine = make_machine(assembly)
-    retired = retired_runtimes(believed_refusals(assembly, SystemClock().now()))
+    settings, machine, retired = _looked_at(assembly)
     rigs = [name for name in settings.runtimes if is_rig(name)]
     names = [*runtime_names(), *_acp_agents(settings, machine)]
     # Some programs take seconds to say their version; they are asked side by side.
@@ -300,6 +298,13 @@ def list_availability(assembly: Assembly) -> list[Availability]:
         *found,
         *(Availability(name, settings.runtimes[name].enabled, "rig", reason="asked by envelope") for name in rigs),
     ]
+
+
+def _looked_at(assembly: Assembly) -> tuple[Settings, Machine, frozenset[str]]:
+    """The settings of the seats, the machine, and the runtimes that are refused for good."""
+    now = SystemClock().now()
+    retired = retired_runtimes(believed_refusals(assembly, now))
+    return read_seats_file(assembly).settings(now), make_machine(assembly), retired
 
 
 def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
@@ -325,9 +330,7 @@ def held_programs(assembly: Assembly) -> dict[str, str]:
 
 def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
     """One runtime outside a council: how it would be reached here, or why not."""
-    settings = read_seats_file(assembly).settings(SystemClock().now())
-    machine = make_machine(assembly)
-    retired = retired_runtimes(believed_refusals(assembly, SystemClock().now()))
+    settings, machine, retired = _looked_at(assembly)
     setup = _setup(bridge, assembly, settings, machine, retired)
     return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from bridgehead.contract.report import Output
 from bridgehead.council.calls import Answer, CallKey, Step
-from bridgehead.council.debate.call_batch import Ask, ReadReply, next_attempt
+from bridgehead.council.debate.call_batch import Ask, Form, ReadReply, next_attempt
 from bridgehead.council.debate.challenges import Challenge
-from bridgehead.council.debate.first_round import CHALLENGER, CONSOLIDATOR, INTEGRATOR, expert_owner, make_ask
+from bridgehead.council.debate.first_round import CHALLENGER, CONSOLIDATOR, INTEGRATOR, ITEMS, expert_owner, make_ask
 from bridgehead.council.debate.ledger import Entry, Owner, shown
 from bridgehead.council.debate.packets import conflict_entries, find_gaps, history_entries, synthesis_text
 from bridgehead.council.debate.roster import NewExpert
@@ -28,11 +27,11 @@ from bridgehead.council.prompts.debate import (
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.packet_limit import CHALLENGES, FINDINGS, Reduced, packet_size, reduce_packet, shown_id
 from bridgehead.council.prompts.shared import NOTHING, PromptContext
-from bridgehead.council.replies.reply import Reader, read_items, read_lists
+from bridgehead.council.replies.reply import read_lists
 
-READ_CHALLENGES: Final = read_lists("rulings", "challenges", "outputs")
-READ_RESPONSES: Final = read_lists("responses", "outputs")
-READ_RULINGS: Final = read_lists("rulings", optional=("challenges",))
+FOR_CHALLENGES: Final = Form(Answer.CHALLENGES, read_lists("rulings", "challenges", "outputs"))
+FOR_RESPONSES: Final = Form(Answer.RESPONSES, read_lists("responses", "outputs"))
+FOR_RULINGS: Final = Form(Answer.RULINGS, read_lists("rulings", optional=("challenges",)))
 
 Builder = Callable[[PromptContext, CallKey, Debated], Safe]
 
@@ -43,17 +42,8 @@ def challenge_asks(run: SeatState, added: Sequence[NewExpert]) -> list[Ask]:
     history = history_entries(run.debate)
     return [
         *(_late_expert_ask(run, new) for new in added),
-        *debate_asks(run, INTEGRATOR, Step.CHALLENGE, packet, integration_prompt, Answer.ITEMS, read_items),
-        *debate_asks(
-            run,
-            CHALLENGER,
-            Step.CHALLENGE,
-            packet,
-            challenge_prompt,
-            Answer.CHALLENGES,
-            READ_CHALLENGES,
-            history=history,
-        ),
+        *debate_asks(run, INTEGRATOR, Step.CHALLENGE, packet, integration_prompt, ITEMS),
+        *debate_asks(run, CHALLENGER, Step.CHALLENGE, packet, challenge_prompt, FOR_CHALLENGES, history=history),
     ]
 
 
@@ -63,44 +53,29 @@ def reminder_ask(run: SeatState, spoken: ReadReply, missing: Sequence[Entry]) ->
     session = run.session_of(CHALLENGER)
     previous = NOTHING if session is not None else spoken.ask.prompt
     prompt = reminder_prompt(run.context, key, previous, [entry.id for entry in missing], stage_b=False)
-    return make_ask(run.seat, run.context, key, prompt, Answer.CHALLENGES, READ_CHALLENGES, session=session)
+    return make_ask(run.seat, run.context, key, prompt, FOR_CHALLENGES, session=session)
 
 
 def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
     """An owner hears of the challenges and conflicts that concern it, and of nothing else (Q1)."""
     mine = [entry for entry in run.ledger.live() if entry.owner == owner]
     conflicts = [conflict for conflict in run.conflicts if conflict.owner == owner]
-    return debate_asks(
-        run,
-        owner,
-        Step.RESPONSE,
-        packet_for(run, mine, run.debate.open_for(owner)),
-        partial(response_prompt, role_title=run.title(owner)),
-        Answer.RESPONSES,
-        READ_RESPONSES,
-        conflicts=conflict_entries(conflicts, run.debate),
-    )
+    packet = packet_for(run, mine, run.debate.open_for(owner))
+    build, told = partial(response_prompt, role_title=run.title(owner)), conflict_entries(conflicts, run.debate)
+    return debate_asks(run, owner, Step.RESPONSE, packet, build, FOR_RESPONSES, conflicts=told)
 
 
 def ruling_asks(run: SeatState) -> list[Ask]:
     """The Challenger's last word."""
     packet = packet_for(run, run.ledger.live(), run.debate.open_challenges())
-    return debate_asks(
-        run,
-        CHALLENGER,
-        Step.RULING,
-        packet,
-        ruling_prompt,
-        Answer.RULINGS,
-        READ_RULINGS,
-        history=history_entries(run.debate),
-    )
+    history = history_entries(run.debate)
+    return debate_asks(run, CHALLENGER, Step.RULING, packet, ruling_prompt, FOR_RULINGS, history=history)
 
 
 def consolidation_asks(run: SeatState) -> list[Ask]:
     """Quick: one look across the domains instead of a debate (K10)."""
     packet = packet_for(run, run.ledger.live(), ())
-    return debate_asks(run, CONSOLIDATOR, Step.CONSOLIDATION, packet, consolidation_prompt, Answer.ITEMS, read_items)
+    return debate_asks(run, CONSOLIDATOR, Step.CONSOLIDATION, packet, consolidation_prompt, ITEMS)
 
 
 def packet_for(
@@ -128,8 +103,7 @@ def debate_asks(
     step: Step,
     packet: dict[str, Any],
     build: Builder,
-    answer: Answer,
-    read: Reader[Any],
+    form: Form,
     *,
     history: Sequence[dict[str, Any]] = (),
     conflicts: Sequence[dict[str, Any]] = (),
@@ -150,8 +124,7 @@ def debate_asks(
                 run.context,
                 key,
                 alone if session is None else build(run.context, key, known),
-                answer,
-                read,
+                form,
                 session=session,
                 standalone=None if session is None else alone,
                 shown_ids=tuple(map(shown_id, shard[FINDINGS])),
@@ -163,19 +136,11 @@ def debate_asks(
 
 def _late_expert_ask(run: SeatState, new: NewExpert) -> Ask:
     key = run.key(expert_owner(new.expert.domain), Step.CHALLENGE)
-    told = _trigger_entry(run.ledger[new.trigger_id].output) if new.trigger_id is not None else None
+    shows, told = ("title", "description", "severity", "evidence", "domain"), None
+    if new.trigger_id is not None:
+        told = {name: getattr(run.ledger[new.trigger_id].output, name) for name in shows}
     prompt = late_expert_prompt(run.context, key, new.expert, told, new.reason)
-    return make_ask(run.seat, run.context, key, prompt, Answer.ITEMS, read_items)
-
-
-def _trigger_entry(trigger: Output) -> dict[str, object]:
-    return {
-        "title": trigger.title,
-        "description": trigger.description,
-        "severity": trigger.severity,
-        "evidence": trigger.evidence,
-        "domain": trigger.domain,
-    }
+    return make_ask(run.seat, run.context, key, prompt, ITEMS)
 
 
 def _note_reduction(run: SeatState, owner: Owner, reduced: Reduced) -> None:

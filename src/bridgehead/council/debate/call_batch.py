@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
 
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.calls import Call, CallFailed, CallKey, CallUsage, Reply, Result
+from bridgehead.council.calls import Answer, Call, CallFailed, CallKey, CallUsage, Reply, Result, sum_known
 from bridgehead.council.debate.ledger import Log, Owner
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import NOTHING
@@ -59,8 +59,8 @@ class Tally:
             calls=self.calls,
             prompt_chars=self.prompt_chars,
             reply_chars=self.reply_chars,
-            tokens_in=_total([usage.tokens_in for usage in self._used]),
-            tokens_out=_total([usage.tokens_out for usage in self._used]),
+            tokens_in=sum_known(usage.tokens_in for usage in self._used),
+            tokens_out=sum_known(usage.tokens_out for usage in self._used),
             # A sum that leaves calls out would be taken for the whole.
             cost_usd=self.known_cost_usd if self._used and None not in prices else None,
         )
@@ -89,9 +89,11 @@ class Budget:
         return None
 
 
-def _total(amounts: list[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known else None
+class Form(NamedTuple):
+    """What a question asks for, and how the reply to it is read."""
+
+    answer: Answer
+    read: Reader[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
-from bridgehead.council.debate.call_batch import Ask, CallBatch, first_attempt
+from bridgehead.council.debate.call_batch import Ask, CallBatch, Form, first_attempt
 from bridgehead.council.debate.ledger import Entry, Ledger, Owner
 from bridgehead.council.debate.roster import Signal, read_signals
 from bridgehead.council.prompts.debate import CHALLENGER_TITLE, INTEGRATION_TITLE, expert_prompt, standing_role_prompt
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
-from bridgehead.council.replies.reply import Items, Reader, is_item, read_items
+from bridgehead.council.replies.reply import Items, is_item, read_items
 from bridgehead.council.request.domains import CROSS_DOMAIN, INTEGRATION, Expert
 
 FIRST_ROUND: Final = 1
@@ -28,13 +28,14 @@ def expert_owner(domain: str) -> Owner:
     return Owner(Role.EXPERT, domain)
 
 
-def make_ask(
-    seat: Seat, context: PromptContext, key: CallKey, prompt: Safe, answer: Answer, read: Reader[Any], **more: Any
-) -> Ask:
+ITEMS: Final = Form(Answer.ITEMS, read_items)
+
+
+def make_ask(seat: Seat, context: PromptContext, key: CallKey, prompt: Safe, form: Form, **more: Any) -> Ask:
     """A question to this seat."""
     session = more.pop("session", None)
-    call = Call(key, prompt, seat.timeout_seconds, answer, context.profile_of(key), session)
-    return Ask(call, prompt, read, **more)
+    call = Call(key, prompt, seat.timeout_seconds, form.answer, context.profile_of(key), session)
+    return Ask(call, prompt, form.read, **more)
 
 
 def first_round_asks(
@@ -59,7 +60,7 @@ def first_round_asks(
     ]
     for role, domain in ((Role.INTEGRATION, INTEGRATION), (Role.CHALLENGER, CROSS_DOMAIN)):
         prompts.append((key(role, domain), standing_role_prompt(context, key(role, domain))))
-    return [make_ask(seat, context, call_key, prompt, Answer.ITEMS, read_items) for call_key, prompt in prompts]
+    return [make_ask(seat, context, call_key, prompt, ITEMS) for call_key, prompt in prompts]
 
 
 def enter_items(

@@ -20,7 +20,7 @@ from bridgehead.contract.words import Intensity, OutputState, Severity, Verdict
 from bridgehead.council.calls import Answer, Step
 from bridgehead.council.debate.answers import raise_items, settle, take_items
 from bridgehead.council.debate.asks import debate_asks, packet_for
-from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, ReadReply
+from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, Form, ReadReply
 from bridgehead.council.debate.first_round import CHALLENGER, INTEGRATOR, covered_domains, expert_owner
 from bridgehead.council.debate.ledger import ChallengeState, Entry, Owner
 from bridgehead.council.debate.seat_run import BUDGET, SeatRun
@@ -34,8 +34,8 @@ from bridgehead.council.request.plan import DEFAULT, SECURITY_DOMAIN, SECURITY_E
 ROUNDS: Final = {Intensity.QUICK: 0, Intensity.STANDARD: 3, Intensity.THOROUGH: 5}
 HIGH_FAIL_AT: Final = 3
 MEDIUM_CONCERNS_AT: Final = 2
-READ_MESSAGES: Final = read_lists("messages", "outputs")
-READ_POSITIONS: Final = read_lists("positions", optional=("merges",))
+FOR_MESSAGES: Final = Form(Answer.CHALLENGES, read_lists("messages", "outputs"))
+FOR_POSITIONS: Final = Form(Answer.POSITIONS, read_lists("positions", optional=("merges",)))
 
 
 class Stance(StrEnum):
@@ -121,16 +121,13 @@ class FivePhaseRun(SeatRun):
         may_ask = planned + len(self._reviewers()) <= task_budget(self.task.intensity, len(self._reviewers()))
         may_ask = may_ask and self._budget.refusal(2 * len(self._reviewers())) is None
         if self._run.debate_round < rounds and may_ask:
-            self._begin_messages()
+            self._run.begin_round()
+            self._log_dispatch(mode="coordinator")
+            self._ask([ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages)
         else:
             self._begin_positions("max_rounds" if self._run.debate_round else None)
 
     # -- phase 3: messages
-
-    def _begin_messages(self) -> None:
-        self._run.begin_round()
-        self._log_dispatch(mode="coordinator")
-        self._ask([ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages)
 
     def _after_messages(self) -> None:
         run, batch = self._run, self._settled_batch()
@@ -260,13 +257,13 @@ class FivePhaseRun(SeatRun):
 
     def _message_asks(self, owner: Owner) -> list[Ask]:
         build = partial(debate_round_prompt, role_title=self._run.title(owner), own_ids=self._own_ids(owner))
-        return debate_asks(self._run, owner, Step.CHALLENGE, self._packet(), build, Answer.CHALLENGES, READ_MESSAGES)
+        return debate_asks(self._run, owner, Step.CHALLENGE, self._packet(), build, FOR_MESSAGES)
 
     def _position_asks(self, owner: Owner) -> list[Ask]:
         title, own_ids = self._run.title(owner), self._own_ids(owner)
         pairs = [(one.id, other.id) for one, other in self._merge_candidates() if owner in (one.owner, other.owner)]
         build = partial(final_position_prompt, role_title=title, own_ids=own_ids, merges=pairs)
-        return debate_asks(self._run, owner, Step.POSITION, self._packet(), build, Answer.POSITIONS, READ_POSITIONS)
+        return debate_asks(self._run, owner, Step.POSITION, self._packet(), build, FOR_POSITIONS)
 
     def _packet(self) -> dict[str, Any]:
         return anonymous(packet_for(self._run, self._run.ledger.live(), self._run.debate.open_challenges()))

@@ -22,6 +22,7 @@ from bridgehead.council.findings.evidence import EvidenceCheck, EvidenceOutcome,
 from bridgehead.council.findings.references import relate
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.replies.items import Draft
+from bridgehead.council.reporting.seat_report import raised_facts
 
 
 class ChallengeState(StrEnum):
@@ -223,16 +224,7 @@ class Ledger:
         )
         entry = Entry(output, owner, FindingState(round_number), self.check(draft.evidence), model=model)
         self._entries[output.id] = entry
-        self._log(
-            "output",
-            id=output.id,
-            type=output.type,
-            severity=output.severity,
-            title=output.title,
-            domain=output.domain,
-            agent=agent,
-            round=round_number,
-        )
+        self._log("output", **raised_facts(output, round_number))
         return entry
 
     def adopt(self, entry: Entry) -> None:

@@ -21,7 +21,7 @@ from bridgehead.council.debate.first_round import enter_items, first_round_asks,
 from bridgehead.council.debate.ledger import Entry, Ledger
 from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
-from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report, skipped_report
+from bridgehead.council.reporting.seat_report import SeatFacts, completed_report, skipped_report
 
 
 class MultiModelRun(SeatRun):
@@ -90,10 +90,10 @@ class MultiModelRun(SeatRun):
 
     def _raise(self, replies: Iterable[ReadReply], ledger: Ledger, model: str) -> list[Entry]:
         for one in replies:
-            key, owner = one.ask.call.key, one.owner
+            key, owner, title = one.ask.call.key, one.owner, self._run.title(one.owner)
             placed, listed = items_of(one.value)
             _, signals = enter_items(
-                ledger, self._intake, placed, listed, owner, agent=self._run.title(owner), round_number=1, model=model
+                ledger, self._run.intake, placed, listed, owner, agent=title, round_number=1, model=model
             )
             self._run.roster.pass_over(signals)
             if key.role is Role.EXPERT and key.domain not in self._run.covered:
@@ -130,8 +130,9 @@ class MultiModelRun(SeatRun):
         return lead
 
     def _report(self, facts: SeatFacts) -> BridgeReport:
-        found: Analysed = consolidated(self._run)
-        return completed_report(self.task, facts, _as_model_council(found, len(self._used)))
+        kind, sources = LocalCouncilType.MODEL_COUNCIL, ("role", "model") if len(self._used) > 1 else ("role",)
+        found = replace(consolidated(self._run), local_council_type=kind, diversity_sources=sources)
+        return completed_report(self.task, facts, found)
 
     def _facts(self, **more: Any) -> SeatFacts:
         extra = {
@@ -143,8 +144,3 @@ class MultiModelRun(SeatRun):
             "intra_bridge_confirmed": self._merged,
         }
         return super()._facts(extra=extra, **more)
-
-
-def _as_model_council(found: Analysed, models: int) -> Analysed:
-    sources = ("role", "model") if models > 1 else ("role",)
-    return replace(found, local_council_type=LocalCouncilType.MODEL_COUNCIL, diversity_sources=sources)

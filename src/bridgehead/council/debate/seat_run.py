@@ -49,7 +49,7 @@ from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.prompts.debate import repair_prompt
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
-from bridgehead.council.reporting.seat_report import SeatFacts, completed_report, skipped_report
+from bridgehead.council.reporting.seat_report import SeatFacts, closing_facts, completed_report, skipped_report
 
 NO_ANSWER: Final = "no_answer"
 INTERRUPTED: Final = "interrupted"
@@ -76,9 +76,7 @@ class SeatRun:
         self._budget.watch(self._tally)
         material = inputs.material.for_seat(reads_files=seat.reads_files)
         self._context = PromptContext(task, material, inputs.secret)
-        self._intake = Intake(task)
         self._warnings: list[str] = [*seat.warnings, *material.warnings]
-        self._sessions: dict[str, str] = {}
         self._models_seen: list[str] = []
         """Models that really answered, where the runtime says which."""
         self._started_at = self._at = ""
@@ -92,13 +90,12 @@ class SeatRun:
             seat=seat,
             context=self._context,
             inputs=inputs,
-            intake=self._intake,
+            intake=(intake := Intake(task)),
             ledger=ledger,
-            debate=Debate(ledger, self._intake, self._log, withdrawal_guard=inputs.withdrawal_guard),
+            debate=Debate(ledger, intake, self._log, withdrawal_guard=inputs.withdrawal_guard),
             roster=Roster(inputs.registry, task, self._log),
             log=self._log,
             seating=seating,
-            sessions=self._sessions,
         )
         self._ending: str | None = None
 
@@ -142,7 +139,7 @@ class SeatRun:
         """Put questions together; `then` goes on when all are settled."""
         repair = partial(repair_prompt, self._context)
         self._batch = CallBatch(
-            asks, self._log, self._tally, repair, keeps_history=self.seat.keeps_history, sessions=self._sessions
+            asks, self._log, self._tally, repair, keeps_history=self.seat.keeps_history, sessions=self._run.sessions
         )
         self._then = then
         self._calls += self._batch.start()
@@ -183,14 +180,7 @@ class SeatRun:
 
     def _finish(self, report: BridgeReport) -> None:
         self.report = report
-        self._log(
-            "bridge_complete",
-            status=report.status.value,
-            verdict=report.verdict,
-            output_count=len(report.outputs),
-            reason=report.skip_reason,
-            timestamp=self._at,
-        )
+        self._log("bridge_complete", **closing_facts(report, self._at))
 
     def _turn(self) -> Turn:
         turn = Turn(

@@ -31,7 +31,7 @@ class SeatState:
     roster: Roster
     log: Log
     seating: int
-    sessions: dict[str, str]
+    sessions: dict[str, str] = field(default_factory=dict)
     model: str | None = None
     debate_round: int = 0
     covered: list[str] = field(default_factory=list)

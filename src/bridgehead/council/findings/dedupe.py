@@ -221,7 +221,7 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
 def _cite_the_same_lines(one: Candidate, other: Candidate) -> bool:
     """Whether both cite lines that overlap."""
     return any(
-        is_same_file(mine.path, theirs.path) and lines_apart(mine, theirs) == 0
+        is_same_file(mine.path, theirs.path) and lines_apart(mine.lines, theirs.lines) == 0
         for mine in one.references
         for theirs in other.references
     )

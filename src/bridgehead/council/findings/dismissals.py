@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
@@ -20,6 +20,7 @@ from bridgehead.council.findings.tree import Tree, current_name, earlier_names
 MOST_CODE_LINES: Final = 20
 RAISED_STEPS: Final = 2
 
+_WILD: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _FINGERPRINT: Final = re.compile(r"(v1|t1):[0-9a-f]{16}")
 
 
@@ -43,15 +44,8 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 
 def _translated(piece: str) -> str:
-    match piece:
-        case "**/":
-            return "(?:.*/)?"
-        case "**":
-            return ".*"
-        case "*":
-            return "[^/]*"
-        case "?":
-            return "[^/]"
+    if piece in _WILD:
+        return _WILD[piece]
     if len(piece) > 2 and piece.startswith("[") and piece.endswith("]"):
         inside = piece[1:-1]
         negated = inside.startswith("!")
@@ -157,7 +151,7 @@ def apply_dismissals(
     today: dt.date,
 ) -> Dismissed:
     """Which findings are dismissed, which were before and why no longer, and which resemble a dismissed one."""
-    return _Application(tables, findings, tree, renames, today).result()
+    return _Application([read_entry(table) for table in tables], findings, tree, renames, today).result()
 
 
 def code_of(anchor: Anchor, tree: Tree, count: int | None = None) -> str | None:
@@ -174,25 +168,19 @@ def code_of(anchor: Anchor, tree: Tree, count: int | None = None) -> str | None:
     return f"{count}:{digest[:16]}"
 
 
+@dataclass(slots=True)
 class _Application:
-    def __init__(
-        self,
-        tables: Sequence[Mapping[str, Any]],
-        findings: Sequence[Dismissable],
-        tree: Tree,
-        renames: Mapping[str, str],
-        today: dt.date,
-    ) -> None:
-        self._entries = [read_entry(table) for table in tables]
-        self._findings = findings
-        self._tree = tree
-        self._renames = renames
-        self._today = today
-        self._titles = {finding.id: tokens(finding.title) for finding in findings}
-        self._partner: dict[int, Dismissable] = {}
-        self._status: dict[int, EntryStatus] = {}
+    _entries: Sequence[Dismissal | None]
+    _findings: Sequence[Dismissable]
+    _tree: Tree
+    _renames: Mapping[str, str]
+    _today: dt.date
+    _titles: dict[str, frozenset[str]] = field(default_factory=dict)
+    _partner: dict[int, Dismissable] = field(default_factory=dict)
+    _status: dict[int, EntryStatus] = field(default_factory=dict)
 
     def result(self) -> Dismissed:
+        self._titles = {finding.id: tokens(finding.title) for finding in self._findings}
         self._pair()
         self._status = {number: self._status_of(number, entry) for number, entry in enumerate(self._entries)}
         dismissed = {

@@ -256,7 +256,7 @@ class _Occurrence:
 def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
     look_up()
     reference = citation.reference
-    cited = _cited_lines(reference)
+    cited = reference.lines
     path, trouble = _resolve(reference.path, tree)
     if trouble == "file_missing" and re.sub(r"^[ab]/", "", reference.path) in tree.removed:
         trouble = "file_removed"
@@ -353,9 +353,3 @@ def _resolve(reference: str, tree: Tree) -> tuple[str, str | None]:
     if len(ending) == 1:
         return ending[0], None
     return reference, "file_ambiguous" if ending else "file_missing"
-
-
-def _cited_lines(reference: FileReference) -> Lines | None:
-    if reference.first_line is None or reference.last_line is None:
-        return None
-    return reference.first_line, reference.last_line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.dedupe import ALIKE, ALIKE_AT_SAME_LINES, Wording, text_score
 from bridgehead.council.findings.fingerprint import family_of, is_weak, places
-from bridgehead.council.findings.references import NEARBY_LINES
+from bridgehead.council.findings.references import NEARBY_LINES, lines_apart
 from bridgehead.council.findings.tree import Tree, current_name, earlier_names
 
 NOT_REPORTED: Final = "not_reported"
@@ -125,8 +124,8 @@ class _Pairing:
 
     def pair_second_chance(self) -> None:
         """The code changed, but the words and the place say that it is still the same finding."""
-        left = [key for key, record in self._records.items() if self._is_open(record)]
-        gone = [key for key in left if self._code_is_gone(self._records[key])]
+        left = [record for key, record in self._records.items() if record.state == OPEN and key not in self._finding_of]
+        gone = [record.key for record in left if self._code_is_gone(record)]
         before = set(self._finding_of.values())
         self._take(
             (key, name)
@@ -184,9 +183,6 @@ class _Pairing:
                 self._finding_of[key] = name
                 self._record_of[name] = key
 
-    def _is_open(self, record: FindingRecord) -> bool:
-        return record.state == OPEN and record.key not in self._finding_of
-
     def _may_be_same(self, key: str, name: str, found: FoundAgain) -> bool:
         record = self._records[key]
         if found.path is None or found.path != record.path or family_of(found.type) != family_of(record.type):
@@ -194,7 +190,7 @@ class _Pairing:
         if found.requirement_id and record.requirement_id and found.requirement_id != record.requirement_id:
             return False
         score = text_score(self._words[key], self._finding_words[name])
-        return score > ALIKE or (score > ALIKE_AT_SAME_LINES and _lines_apart(record, found) <= NEARBY_LINES)
+        return score > ALIKE or (score > ALIKE_AT_SAME_LINES and lines_apart(record.lines, found.lines) <= NEARBY_LINES)
 
     def _code_is_gone(self, record: FindingRecord) -> bool:
         """Whether none of the record's places is left in its file, under any name the file had."""
@@ -219,12 +215,6 @@ def _strong_ones(record: FindingRecord) -> set[str]:
 
 def _wording(found: FoundAgain) -> Wording:
     return Wording.of(found.title, found.description)
-
-
-def _lines_apart(one: FoundAgain, other: FoundAgain) -> Fraction | float:
-    if one.lines is None or other.lines is None:
-        return float("inf")
-    return max(0, one.lines[0] - other.lines[1], other.lines[0] - one.lines[1])
 
 
 def _carried(record: FindingRecord, run: Run, comparison: Comparison, name: str | None) -> FindingRecord:

@@ -50,6 +50,10 @@ class FileReference:
     last_line: int | None = None
 
     @property
+    def lines(self) -> tuple[int, int] | None:
+        return None if self.first_line is None or self.last_line is None else (self.first_line, self.last_line)
+
+    @property
     def name(self) -> str:
         """The last component; references to one file always share it."""
         return self.path.rpartition("/")[2]
@@ -111,7 +115,7 @@ def relate(ours: Sequence[FileReference], theirs: Sequence[FileReference]) -> Re
     common = [(one, other) for one in ours for other in theirs if is_same_file(one.path, other.path)]
     if not common:
         return Relation.DIFFERENT
-    near = any(lines_apart(one, other) <= NEARBY_LINES for one, other in common)
+    near = any(lines_apart(one.lines, other.lines) <= NEARBY_LINES for one, other in common)
     return Relation.SAME_LINES if near else Relation.SAME_FILE
 
 
@@ -144,7 +148,5 @@ def _names_a_file(written: str, extension: str) -> bool:
     return has_stem and extension.lower() in KNOWN_EXTENSIONS
 
 
-def lines_apart(one: FileReference, other: FileReference) -> float:
-    if one.first_line is None or other.first_line is None or one.last_line is None or other.last_line is None:
-        return float("inf")
-    return max(0, one.first_line - other.last_line, other.first_line - one.last_line)
+def lines_apart(one: tuple[int, int] | None, other: tuple[int, int] | None) -> float:
+    return float("inf") if one is None or other is None else max(0, one[0] - other[1], other[0] - one[1])

@@ -51,9 +51,12 @@ class Draft:
 
     def output(self, output_id: str, *, domain: str, agent: str, **more: Any) -> Output:
         """The draft under an id, of somebody; `more` are further fields of the output."""
-        names = ("type", "severity", "title", "description", "evidence", "action")
-        own = {name: getattr(self, name) for name in names}
-        return Output(**{"id": output_id, "status": None, "domain": domain, "agent": agent, **own, **more})
+        return Output(**{"id": output_id, "status": None, "domain": domain, "agent": agent, **told(self), **more})
+
+
+def told(item: object) -> dict[str, Any]:
+    """What drafts, outputs and findings of the council all say, under the names all of them have for it."""
+    return {name: getattr(item, name) for name in ("type", "severity", "title", "description", "evidence", "action")}
 
 
 class Intake:

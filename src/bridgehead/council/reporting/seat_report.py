@@ -104,6 +104,23 @@ def decide_confidence(
     return steps[min(sum(doubts), len(steps) - 1)]
 
 
+def raised_facts(output: Output, round_number: int) -> dict[str, Any]:
+    """What the log says of an item when it is raised."""
+    names = ("id", "type", "severity", "title", "domain", "agent")
+    return {**{name: getattr(output, name) for name in names}, "round": round_number}
+
+
+def closing_facts(report: BridgeReport, at: str) -> dict[str, Any]:
+    """What the last line of a seat's log says."""
+    return {
+        "status": report.status.value,
+        "verdict": report.verdict,
+        "output_count": len(report.outputs),
+        "reason": report.skip_reason or report.halt_reason,
+        "timestamp": at,
+    }
+
+
 def _common(task: BridgeInput, facts: SeatFacts) -> dict[str, Any]:
     return {
         "bridge": facts.name,

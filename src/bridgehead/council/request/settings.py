@@ -236,15 +236,17 @@ class _Reader:
     def read(self, document: Mapping[str, Any], now: datetime) -> Settings:
         self._warn_unknown(document, _TOP_KEYS, owner="")
         runtimes = self._runtimes(document.get("bridges", {}))
-        ttl_hours = self._ttl_hours(document.get("ttl_hours", DEFAULT_TTL_HOURS))
+        hours = document.get("ttl_hours", DEFAULT_TTL_HOURS)
+        ttl_hours = self._valid(hours, _is_duration(hours), DEFAULT_TTL_HOURS, "ttl_hours_invalid")
+        level = document.get("reasoning_level", MEDIUM)
         return Settings(
             runtimes=runtimes,
             stale=self._is_stale(document.get("updated"), ttl_hours, now),
             ttl_hours=ttl_hours,
-            reasoning_level=self._reasoning_level(document.get("reasoning_level", REASONING_LEVELS[0])),
+            reasoning_level=self._valid(level, level in REASONING_LEVELS, MEDIUM, "reasoning_level_invalid"),
             coordinator=self._value(document, "coordinator", None, str),
             withdrawal_guard=self._value(document, "withdrawal_guard", True, bool),
-            max_concurrency=self._max_concurrency(document),
+            max_concurrency=self._value(document, "max_concurrency", DEFAULT_CONCURRENCY, int, least=1),
             warnings=tuple(self._warnings),
         )
 
@@ -282,12 +284,6 @@ class _Reader:
         self._warnings += choice.warnings
         return choice
 
-    def _ttl_hours(self, value: object) -> float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value < math.inf:
-            return value
-        self._warnings.append("ttl_hours_invalid")
-        return DEFAULT_TTL_HOURS
-
     def _is_stale(self, updated: object, ttl_hours: float, now: datetime) -> bool:
         moment = _moment(updated)
         if moment is None:
@@ -298,31 +294,22 @@ class _Reader:
             self._warnings.append("updated_in_future")
         return ttl_hours == 0 or age_seconds > ttl_hours * 3600
 
-    def _reasoning_level(self, value: object) -> str:
-        if value in REASONING_LEVELS:
-            return str(value)
-        self._warnings.append("reasoning_level_invalid")
-        return REASONING_LEVELS[0]
-
-    def _max_concurrency(self, document: Mapping[str, Any]) -> int:
-        given: int = self._value(document, "max_concurrency", DEFAULT_CONCURRENCY, int)
-        if given >= 1:
-            return given
-        self._warnings.append("invalid_value:max_concurrency")
-        return DEFAULT_CONCURRENCY
-
-    def _value(self, document: Mapping[str, Any], key: str, default: Any, kind: type) -> Any:
+    def _value(self, document: Mapping[str, Any], key: str, default: Any, kind: type, least: int = 0) -> Any:
         value = document.get(key)
-        if value is None:
-            return default
-        if type(value) is kind:
-            return value
-        self._warnings.append(f"invalid_value:{key}")
-        return default
+        is_valid = value is None or (type(value) is kind and not (isinstance(value, int) and value < least))
+        return self._valid(default if value is None else value, is_valid, default, f"invalid_value:{key}")
+
+    def _valid(self, value: Any, is_valid: bool, default: Any, warning: str) -> Any:
+        self._warnings += [] if is_valid else [warning]
+        return value if is_valid else default
 
     def _warn_unknown(self, given: Mapping[str, Any], known: frozenset[str], *, owner: str) -> None:
         unknown = [key for key in given if key not in known and not key.startswith("_")]
         self._warnings += [f"unknown_key:{owner}{key}" for key in unknown]
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value < math.inf
 
 
 def _moment(value: object) -> datetime | None:

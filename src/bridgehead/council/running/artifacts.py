@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from bridgehead.council.calls import CallFailed, Result, SeatEvent
 from bridgehead.council.council import COUNCIL_LOG
 from bridgehead.council.interfaces import Observer
 from bridgehead.council.reporting.render.markdown import render_seat
+from bridgehead.council.reporting.seat_report import closing_facts, raised_facts
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import append_line, write_atomic
@@ -66,7 +67,7 @@ class OutputFolder:
         fields = self._masked(msgspec.to_builtins(event.fields))
         line = {"event": event.event, "ts": iso_ms(self._clock.now()), "seq": log.seq, **fields}
         text = json.dumps(line, ensure_ascii=False)
-        append_line(self._path(f"{log.stem}.jsonl"), _encodable(text), root=self._project)
+        append_line(self._project / f"{log.stem}.jsonl", _encodable(text), root=self._project)
         if event.event == "preflight":
             log.preflight.append(line)
         return line
@@ -77,7 +78,7 @@ class OutputFolder:
         artifacts = Artifacts(f"{log.stem}.jsonl", f"{log.stem}.md")
         placed = msgspec.structs.replace(report, artifacts=artifacts)
         summary = render_seat(placed, log.preflight, timestamp=iso_ms(self._clock.now()))
-        write_atomic(self._path(f"{log.stem}.md"), _encodable(self._mask(summary)), root=self._project)
+        write_atomic(self._project / f"{log.stem}.md", _encodable(self._mask(summary)), root=self._project)
         return artifacts
 
     def new_seating(self, seat: str) -> None:
@@ -88,7 +89,7 @@ class OutputFolder:
     def write_council(self, *, markdown: str, document: Mapping[str, Any], html: str, kind: str = COUNCIL) -> str:
         """Write a report in its three forms and return their name; `kind` is `council`, or `debate` (council §17)."""
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
-        stem = self._free_stem(f"{FOLDER}/{kind}", f"{stamp}-{kind}-{self._session}", ".md", ".json", ".html")
+        stem = free_stem(self._project, kind, f"{stamp}-{kind}-{self._session}", ".md", ".json", ".html")
         self.write_again(stem, markdown=markdown, document=document, html=html)
         return stem
 
@@ -100,7 +101,7 @@ class OutputFolder:
             f"{stem}.html": self._mask(html),
         }
         for name, text in forms.items():
-            write_atomic(self._path(name), _encodable(text), root=self._project)
+            write_atomic(self._project / name, _encodable(text), root=self._project)
 
     def _masked(self, value: Any) -> Any:
         """The value with its texts masked; in JSON text a secret of digits would be found in numbers too."""
@@ -122,7 +123,8 @@ class OutputFolder:
     def _new_log(self, seat: str) -> _Log:
         stamp = f"{self._clock.now():%Y%m%d-%H%M%S}"
         name = f"{_log_name(seat)}-{stamp}-{self._session}"
-        return _Log(self._free_stem(f"{FOLDER}/bridges", name, ".jsonl", ".md"))
+        taken = {log.stem for log in self._logs.values()}
+        return _Log(free_stem(self._project, "bridges", name, ".jsonl", ".md", taken=taken))
 
     def _earlier_log(self, seat: str) -> _Log | None:
         """The newest log of this seat in this run."""
@@ -138,25 +140,17 @@ class OutputFolder:
         lines = (folder / f"{newest}.jsonl").read_bytes().count(b"\n")
         return _Log(f"{FOLDER}/bridges/{newest}", seq=lines)
 
-    def _free_stem(self, folder: str, name: str, *suffixes: str) -> str:
-        """A name no earlier run has used; seconds collide (K36)."""
-        make_dir(self._project / folder, root=self._project)
-        self._keep_ignored()
-        taken = {log.stem for log in self._logs.values()}
-        for number in range(1, _MOST_SUFFIXES):
-            stem = f"{folder}/{name}" if number == 1 else f"{folder}/{name}-{number}"
-            exists = any((self._project / f"{stem}{suffix}").exists() for suffix in suffixes)
-            if stem not in taken and not exists:
-                return stem
-        raise RuntimeError(f"{folder} has {_MOST_SUFFIXES} files called {name}")
 
-    def _keep_ignored(self) -> None:
-        path = self._project / FOLDER / ".gitignore"
-        if not path.exists():
-            write_atomic(path, "*\n", root=self._project)
-
-    def _path(self, name: str) -> Path:
-        return self._project / name
+def free_stem(project: Path, folder: str, name: str, *suffixes: str, taken: Container[str] = ()) -> str:
+    """A name no earlier run has used; seconds collide (K36). The folder of outputs is there then, for git ignored."""
+    make_dir(project / FOLDER / folder, root=project)
+    if not (ignore := project / FOLDER / ".gitignore").exists():
+        write_atomic(ignore, "*\n", root=project)
+    for number in range(1, _MOST_SUFFIXES):
+        stem = f"{FOLDER}/{folder}/{name}" if number == 1 else f"{FOLDER}/{folder}/{name}-{number}"
+        if stem not in taken and not any((project / f"{stem}{suffix}").exists() for suffix in suffixes):
+            return stem
+    raise RuntimeError(f"{FOLDER}/{folder} has {_MOST_SUFFIXES} files called {name}")
 
 
 def _log_name(seat: str) -> str:
@@ -224,23 +218,8 @@ class RunLog:
         self.hold(seat, (*self._held.get(seat, ()), *events))
         self.write(SeatEvent(seat, BRIDGE_START, {"bridge": seat, "session_id": report.session_id, "timestamp": at}))
         for output in report.outputs:
-            facts = {
-                "id": output.id,
-                "type": output.type,
-                "severity": output.severity,
-                "title": output.title,
-                "domain": output.domain,
-                "agent": output.agent,
-                "round": 1,
-            }
-            self.write(SeatEvent(seat, "output", facts))
-        closing = {
-            "status": report.status.value,
-            "verdict": report.verdict,
-            "output_count": len(report.outputs),
-            "reason": report.skip_reason or report.halt_reason,
-        }
-        self.write(SeatEvent(seat, "bridge_complete", {**closing, "timestamp": at}))
+            self.write(SeatEvent(seat, "output", raised_facts(output, 1)))
+        self.write(SeatEvent(seat, "bridge_complete", closing_facts(report, at)))
 
     def write_seat(self, report: BridgeReport) -> None:
         """The summary beside a seat's log."""

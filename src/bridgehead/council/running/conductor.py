@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import (
     Call,
@@ -302,9 +301,14 @@ class Conductor:
         for event in turn.events:
             self._means.log.write(event)
         for report in turn.seat_reports:
-            self._close_seat(report)
+            self._means.log.write_seat(report)
+            if (seated := self._work.seated.get(report.bridge)) is not None:
+                seated.deadline.cancel()
         for key in turn.cancelled:
-            self._stop_call(key)
+            self._posted.pop(key, None)
+            self._stopped.add(key)  # it may still be waiting for its place
+            if (running := self._work.running.get(key)) is not None:
+                running.scope.cancel()
         for seating in turn.seatings:
             self._start(self._seat, seating)
         for call in turn.calls:
@@ -333,12 +337,6 @@ class Conductor:
         fields = {"detail": f"secret_left_out:{','.join(kinds)}", "round": call.key.round}
         self._means.log.write(SeatEvent(call.key.seat, "warning", fields))
         return replace(call, prompt=prompt)
-
-    def _stop_call(self, key: CallKey) -> None:
-        self._posted.pop(key, None)
-        self._stopped.add(key)  # it may still be waiting for its place
-        if (running := self._work.running.get(key)) is not None:
-            running.scope.cancel()
 
     async def _put_question(self, question: UserQuestion) -> None:
         ask = self._means.ask_user
@@ -386,11 +384,6 @@ class Conductor:
     def _take_report(self, own: OwnReport) -> None:
         self._means.log.write_own_report(own.report, own.events)
         self._feed(SeatReported(report=own.report, verified=own.verified, at=self._now()))
-
-    def _close_seat(self, report: BridgeReport) -> None:
-        self._means.log.write_seat(report)
-        if (seated := self._work.seated.get(report.bridge)) is not None:
-            seated.deadline.cancel()
 
     async def _seat_otherwise(self, seated: Seated, call: Call, refused: RuntimeRefusal) -> None:
         """No call of this seat was answered and it was refused: try its next connection, else it is out."""

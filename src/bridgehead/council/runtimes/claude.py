@@ -60,6 +60,7 @@ WRITING_TOOLS: Final = "Read,Grep,Glob,Edit,Write,NotebookEdit"
 API_URL: Final = "https://api.anthropic.com"
 API_VERSION: Final = "2023-06-01"
 API_MAX_TOKENS: Final = 8192
+_READ: Final = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 LOGIN_HINT: Final = "run `claude` once and log in with /login, or set ANTHROPIC_API_KEY"
 
 
@@ -94,15 +95,10 @@ def _usage(record: Mapping[str, Any]) -> CallUsage:
     # `usage` is all zero after a cut stream, `modelUsage` is right (runtimes §3).
     counts = list(_model_usage(record).values())
     return CallUsage(
-        tokens_in=sum(map(_tokens_in, counts)) if counts else None,
+        tokens_in=sum(count_at(each, name) for each in counts for name in _READ) if counts else None,
         tokens_out=sum(count_at(each, "outputTokens") for each in counts) if counts else None,
         cost_usd=cost_at(record, "total_cost_usd"),
     )
-
-
-def _tokens_in(counts: Mapping[str, Any]) -> int:
-    names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-    return sum(count_at(counts, name) for name in names)
 
 
 class ClaudeCli(CliConnection):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from bridgehead.contract.words import ErrorClass, Status
-from bridgehead.council.calls import CallUsage
+from bridgehead.council.calls import CallUsage, sum_known
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
@@ -152,11 +152,10 @@ def _usage(parts: list[Mapping[str, Any]]) -> CallUsage:
     if not parts:
         return NOTHING_REPORTED
     each = [usage_of(part) for part in parts]
-    costs = [usage.cost_usd for usage in each if usage.cost_usd is not None]
     return CallUsage(
         tokens_in=sum(usage.tokens_in or 0 for usage in each),
         tokens_out=sum(usage.tokens_out or 0 for usage in each),
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=sum_known(usage.cost_usd for usage in each),
     )
 
 

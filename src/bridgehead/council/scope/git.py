@@ -93,9 +93,9 @@ class Git:
             raise GitFailed(arguments, says)
         return result.stdout
 
-    def fields(self, *arguments: str, stdin: bytes = b"") -> list[str]:
+    def fields(self, *arguments: str) -> list[str]:
         """What git prints between NULs."""
-        printed = self.run(*arguments, stdin=stdin).decode("utf-8", "surrogateescape")
+        printed = self.run(*arguments).decode("utf-8", "surrogateescape")
         return [field for field in printed.split("\0") if field]
 
     def commit(self, name: str) -> str:

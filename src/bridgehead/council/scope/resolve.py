@@ -94,7 +94,7 @@ class Change:
         """What the next commit would hold."""
         diff = self._git.diff("--cached")
         sieve = ScopeFilter(self._no_secrets)
-        self._take_blobs(sieve, self._index_entries(), _changed(diff))
+        self._take_blobs(sieve, self._entries(), _changed(diff))
         return self._scope("staged changes", sieve, diff, base_commit=self._git.head(), dirty=True)
 
     def commits(self, commit_range: str) -> Scope:
@@ -108,7 +108,7 @@ class Change:
             start = self._git.merge_base(start, end) or start
         diff = self._git.diff(start, end)
         sieve = ScopeFilter(self._no_secrets)
-        self._take_blobs(sieve, self._tree_entries(end), _changed(diff))
+        self._take_blobs(sieve, self._entries(end), _changed(diff))
         return self._scope(f"changes in {commit_range}", sieve, diff, base_commit=start, commit=end)
 
     def patch(self, patch: str) -> Scope:
@@ -141,12 +141,12 @@ class Change:
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """Digests of files as a commit has them, and which of its files differ from `base`."""
         changed = self._differing(base, commit)
-        return self._digests(self._tree_entries(commit), {*paths, *changed}), changed
+        return self._digests(self._entries(commit), {*paths, *changed}), changed
 
     def indexed(self, base: str | None, paths: Collection[str]) -> tuple[dict[str, str], tuple[str, ...]]:
         """The same of what the next commit would hold."""
         changed = self._differing("--cached", base)
-        return self._digests(self._index_entries(), {*paths, *changed}), changed
+        return self._digests(self._entries(), {*paths, *changed}), changed
 
     def _differing(self, *what: str | None) -> tuple[str, ...]:
         """Files of the user's that git names; ours are never part of a review."""
@@ -187,17 +187,13 @@ class Change:
             warnings=warnings,
         )
 
-    def _index_entries(self) -> Iterator[tuple[str, str, str]]:
-        for entry in self._git.fields("ls-files", "--stage", "-z"):
+    def _entries(self, commit: str | None = None) -> Iterator[tuple[str, str, str]]:
+        """Mode, blob and path of the files of a commit, or of the index."""
+        listing = ("ls-files", "--stage", "-z") if commit is None else ("ls-tree", "-r", "-z", commit)
+        for entry in self._git.fields(*listing):
             info, _, path = entry.partition("\t")
-            mode, blob, _stage = info.split(" ")
-            yield mode, blob, path
-
-    def _tree_entries(self, commit: str) -> Iterator[tuple[str, str, str]]:
-        for entry in self._git.fields("ls-tree", "-r", "-z", commit):
-            info, _, path = entry.partition("\t")
-            mode, _kind, blob = info.split(" ")
-            yield mode, blob, path
+            mode, *rest = info.split(" ")
+            yield mode, rest[0 if commit is None else 1], path
 
     def _take_blobs(self, sieve: ScopeFilter, entries: Iterator[tuple[str, str, str]], changed: list[str]) -> None:
         wanted = set(changed)

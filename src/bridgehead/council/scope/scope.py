@@ -168,7 +168,6 @@ class UnknownScope(UserError):
 
     def __init__(self, entry: str, problem: str = "there is no such file or directory") -> None:
         super().__init__(f"scope {entry!r}: {problem}", hint="name files or directories of this project")
-        self.entry = entry
 
 
 class EmptyScope(UserError):

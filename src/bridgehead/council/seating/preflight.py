@@ -119,19 +119,17 @@ def check_seat(
     return _Preflight(runtime, setup, task, machine, wishes).check(barred_before)
 
 
+@dataclass(slots=True)
 class _Preflight:
     """One runtime's way through the steps; collects an event for each."""
 
-    def __init__(
-        self, runtime: type[Runtime], setup: SeatSetup, task: BridgeInput, machine: Machine, wishes: Wishes
-    ) -> None:
-        self._runtime = runtime
-        self._setup = setup
-        self._task = task
-        self._machine = machine
-        self._wishes = wishes
-        self._events: list[SeatEvent] = []
-        self._connection: Connection | None = None
+    _runtime: type[Runtime]
+    _setup: SeatSetup
+    _task: BridgeInput
+    _machine: Machine
+    _wishes: Wishes
+    _events: list[SeatEvent] = field(default_factory=list)
+    _connection: Connection | None = None
 
     def check(self, barred_before: frozenset[str]) -> Ready | NotSeated:
         enabled = self._setup.settings.enabled
@@ -164,18 +162,16 @@ class _Preflight:
                 return located
             self._note("auth_check", "failed", connection=kind.kind, detail=barrier.reason)
             barred.append((barrier, located))
-        return self._barred(*barred[0]) if barred else self._absent(missing)
+        if not barred:
+            return self._absent(missing)
+        barrier, self._connection = barred[0]
+        return self._not_seated(barrier.status, barrier.reason, barrier.message or self._runtime.login_hint)
 
     def _unable(self, connection: Connection) -> Barred | None:
         """An implementation is made by somebody who has the files and may use tools."""
         if self._task.task_type is not TaskType.IMPLEMENTATION or (connection.reads_files and connection.changes_files):
             return None
         return Barred(Status.SKIPPED, f"cli_error: {connection.runtime_name} cannot change files here", NO_TOOLS)
-
-    def _barred(self, barrier: Barred, connection: Connection) -> NotSeated:
-        self._connection = connection
-        message = barrier.message or self._runtime.login_hint
-        return self._not_seated(barrier.status, barrier.reason, message)
 
     def _absent(self, missing: Sequence[Missing]) -> NotSeated:
         broken = next((one.reason for one in missing if one.reason.startswith("cli_error")), None)

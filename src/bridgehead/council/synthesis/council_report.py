@@ -5,7 +5,7 @@ verdict (§14.5, §25).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from bridgehead.contract.task import Requirement
 from bridgehead.contract.verdict import JUDGED_TASKS
 from bridgehead.contract.words import OutputState, Verdict
 from bridgehead.council.attendance import Attendance
+from bridgehead.council.calls import sum_known
 from bridgehead.council.debate.five_phase import debate_verdict
 from bridgehead.council.findings.dismissals import Dismissable, Dismissed, apply_dismissals, read_entry
 from bridgehead.council.findings.fingerprint import place_fingerprints
@@ -48,6 +49,8 @@ from bridgehead.council.synthesis.synthesis import CrossDebate
 from bridgehead.council.synthesis.verdict import council_verdict
 
 UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
+# By what the seats say, met or not; who says both is disputed.
+_STATES: Final = {frozenset[bool](): NOT_MENTIONED, frozenset({True}): MET, frozenset({False}): UNMET}
 
 
 def apply_to_entries(plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree) -> Dismissed:
@@ -191,19 +194,11 @@ def requirement_entries(
             id=one.id,
             level=one.level.value,
             text=one.text,
-            state=_state(said.get(one.id, set())),
+            state=_STATES.get(frozenset(said.get(one.id, ())), DISPUTED),
             findings=tuple(entry.id for entry in standing if entry.requirement_id == one.id),
         )
         for one in requirements
     )
-
-
-def _state(said: set[bool]) -> str:
-    if not said:
-        return NOT_MENTIONED
-    if len(said) > 1:
-        return DISPUTED
-    return MET if True in said else UNMET
 
 
 def assemble_report(
@@ -420,18 +415,16 @@ def _layers(seats: Sequence[SeatReport], debated: CrossDebate) -> tuple[str, ...
 
 
 def _total_usage(used: Sequence[Usage]) -> Usage:
-    def total(name: str) -> Any:
-        known = [getattr(usage, name) for usage in used if getattr(usage, name) is not None]
-        return sum(known) if known else None
-
     return Usage(
-        calls=total("calls") or 0,
-        prompt_chars=total("prompt_chars") or 0,
-        reply_chars=total("reply_chars") or 0,
-        tokens_in=total("tokens_in"),
-        tokens_out=total("tokens_out"),
+        calls=sum(one.calls for one in used),
+        prompt_chars=sum(one.prompt_chars for one in used),
+        reply_chars=sum(one.reply_chars for one in used),
+        tokens_in=sum_known(one.tokens_in for one in used),
+        tokens_out=sum_known(one.tokens_out for one in used),
         # A sum that leaves somebody out would be taken for the whole.
-        cost_usd=None if any(one.calls and one.cost_usd is None for one in used) else total("cost_usd"),
+        cost_usd=None
+        if any(one.calls and one.cost_usd is None for one in used)
+        else sum_known(one.cost_usd for one in used),
     )
 
 

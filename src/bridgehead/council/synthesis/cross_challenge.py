@@ -16,8 +16,8 @@ from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, TaskType
 from bridgehead.council.calls import Answer, Call, CallKey, Result, Role, Seat, Step
-from bridgehead.council.debate.call_batch import Ask, CallBatch, ReadReply, Tally, next_attempt
-from bridgehead.council.debate.first_round import items_of, make_ask
+from bridgehead.council.debate.call_batch import Ask, CallBatch, Form, ReadReply, Tally, next_attempt
+from bridgehead.council.debate.first_round import ITEMS, items_of, make_ask
 from bridgehead.council.debate.ledger import Log
 from bridgehead.council.findings.dedupe import Candidate, matches
 from bridgehead.council.findings.evidence import EvidenceOutcome, check_evidence
@@ -33,8 +33,8 @@ from bridgehead.council.prompts.debate import (
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.packet_limit import FINDINGS, reduce_packet, shown_id
 from bridgehead.council.prompts.shared import PromptContext
-from bridgehead.council.replies.items import Draft, Intake, writable
-from bridgehead.council.replies.reply import Reader, read_items, read_lists
+from bridgehead.council.replies.items import Draft, Intake, told, writable
+from bridgehead.council.replies.reply import read_lists
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.request.domains import CROSS_DOMAIN, INTEGRATION
 from bridgehead.council.request.plan import PROPOSING_MODES
@@ -54,7 +54,7 @@ FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
 ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
-_READ_NOTES: Final = read_lists("challenge_notes")
+_NOTES: Final = Form(Answer.NOTES, read_lists("challenge_notes"))
 
 
 def choose_coordinator(
@@ -158,7 +158,7 @@ class CrossChallenge:
 
     def _ask_advocate(self, shown: Sequence[CouncilFinding]) -> None:
         self.rounds += 1
-        asks = self._asks(Role.CHALLENGER, CROSS_DOMAIN, shown, advocate_prompt, Answer.NOTES, _READ_NOTES)
+        asks = self._asks(Role.CHALLENGER, CROSS_DOMAIN, shown, advocate_prompt, _NOTES)
         self._put(asks, self._after_advocate)
 
     def _after_advocate(self) -> None:
@@ -224,9 +224,7 @@ class CrossChallenge:
 
     def _ask_integration(self, survivors: Sequence[CouncilFinding]) -> None:
         self.rounds += 1
-        asks = self._asks(
-            Role.INTEGRATION, INTEGRATION, survivors, council_integration_prompt, Answer.ITEMS, read_items
-        )
+        asks = self._asks(Role.INTEGRATION, INTEGRATION, survivors, council_integration_prompt, ITEMS)
         self._put(asks, self._after_integration)
 
     def _after_integration(self) -> None:
@@ -250,7 +248,8 @@ class CrossChallenge:
         added: list[CouncilFinding] = []
         number = highest_number([*self._settled, *self.findings], FindingClass.INTEGRATION)
         for draft in drafts:
-            finding = _integration_finding(draft)
+            about: dict[str, Any] = {"domains": (INTEGRATION,), "requirement_id": draft.requirement_id}
+            finding = CouncilFinding(cls=FindingClass.INTEGRATION, **told(draft), **about)
             candidate = Candidate.of(as_output(finding))
             if any(matches(other, candidate, same_domain=False) for other in known):
                 self._log("warning", detail="integration finding repeats a known one")
@@ -270,8 +269,7 @@ class CrossChallenge:
         domain: str,
         shown: Sequence[CouncilFinding],
         build: Callable[[PromptContext, CallKey, Debated], Safe],
-        answer: Answer,
-        read: Reader[Any],
+        form: Form,
     ) -> list[Ask]:
         packet = {
             "round": self.rounds,
@@ -288,14 +286,14 @@ class CrossChallenge:
             key = self._key(role, domain, shard=number)
             ids = tuple(map(shown_id, shard[FINDINGS]))
             prompt = build(self._context, key, Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated))
-            asks.append(make_ask(self._seat, self._context, key, prompt, answer, read, shown_ids=ids))
+            asks.append(make_ask(self._seat, self._context, key, prompt, form, shown_ids=ids))
         return asks
 
     def _reminder(self, spoken: ReadReply, missing: Sequence[CouncilFinding]) -> Ask:
         key = next_attempt(spoken.ask.call.key)
         ids = [finding.id for finding in missing]
         prompt = reminder_prompt(self._context, key, spoken.ask.prompt, ids, stage_b=True)
-        return make_ask(self._seat, self._context, key, prompt, Answer.NOTES, _READ_NOTES)
+        return make_ask(self._seat, self._context, key, prompt, _NOTES)
 
     def _key(self, role: Role, domain: str, *, shard: int) -> CallKey:
         return CallKey(
@@ -353,7 +351,7 @@ class FindingQuestion(CrossChallenge):
         packet = Debated({FINDINGS: [_shown(finding)], "argument": list(self._record)})
         own_finding = seat.name in finding.seats
         prompt = question_prompt(context, key, packet, self._text, own_finding=own_finding)
-        return make_ask(seat, context, key, prompt, Answer.NOTES, _READ_NOTES, shown_ids=(finding.id,))
+        return make_ask(seat, context, key, prompt, _NOTES, shown_ids=(finding.id,))
 
     def _after_question(self) -> None:
         """A seat that stands by its finding is not overruled by another, nor half of the seats by one."""
@@ -402,17 +400,3 @@ def _shown(finding: CouncilFinding) -> dict[str, Any]:
         "reported_by": len(finding.confirming_seats),
         "same_path": finding.shared_cli_path,
     }
-
-
-def _integration_finding(draft: Draft) -> CouncilFinding:
-    return CouncilFinding(
-        cls=FindingClass.INTEGRATION,
-        type=draft.type,
-        severity=draft.severity,
-        title=draft.title,
-        description=draft.description,
-        evidence=draft.evidence,
-        action=draft.action,
-        domains=(INTEGRATION,),
-        requirement_id=draft.requirement_id,
-    )

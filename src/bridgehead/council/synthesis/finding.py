@@ -17,6 +17,7 @@ from bridgehead.contract.ids import (
 )
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Confidence, OutputType, Severity, severity_rank
+from bridgehead.council.replies.items import told
 from bridgehead.council.reporting.report import STATIC, FindingClass, StatedPosition
 
 CALLER: Final = "caller"
@@ -182,14 +183,9 @@ class CouncilFinding:
 def as_output(finding: CouncilFinding) -> Output:
     """A council finding in the shape the table of one seat counts."""
     return Output(
+        **told(finding),
         id=finding.id,
-        type=finding.type,
-        severity=finding.severity,
         status=None,
-        title=finding.title,
-        description=finding.description,
-        evidence=finding.evidence,
-        action=finding.action,
         domain=finding.domains[0] if finding.domains else "",
         agent="",
         requirement_id=finding.requirement_id or UNSET,

@@ -128,6 +128,7 @@ def _told(
 ) -> dict[str, Any]:
     mine = [note for note in notes if note.finding_id in (finding.id, finding.was)]
     life = live_through(_events(finding, mine), chosen=bool({finding.id, finding.was} & chosen))
+    still_open = [mine[int(number)].challenge for number in life.open_challenges]
     said, revisions = _said(finding), [source.output.revision for source in finding.sources]
     return {
         "id": proposal_id,
@@ -135,7 +136,7 @@ def _told(
         "title": finding.title,
         **said,
         "summary": said["summary"] or finding.description,
-        "open_questions": [*said["open_questions"], *_open_texts(life, mine)],
+        "open_questions": [*said["open_questions"], *filter(None, still_open)],
         "lineage": {
             "derived_from": [f"{source.seat.name}:{source.output.id}" for source in finding.sources],
             "replaced_by": list(life.replaced_by),
@@ -156,10 +157,6 @@ def _events(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> list[Pro
     if finding.cls is FindingClass.WITHDRAWN:
         events.append(ProposalEvent(ProposalStep.GIVE_IN))
     return events
-
-
-def _open_texts(life: ProposalLife, notes: Sequence[ChallengeNote]) -> list[str]:
-    return [notes[int(number)].challenge for number in life.open_challenges if notes[int(number)].challenge]
 
 
 def _said(finding: CouncilFinding) -> dict[str, Any]:

@@ -13,24 +13,7 @@ from typing import Final
 
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import OutputState, Severity, Status
-from bridgehead.council.reporting.render.sentences import (
-    argument,
-    beside,
-    cited_code,
-    comparison_line,
-    domain_lines,
-    headline,
-    notes,
-    one_line,
-    ordered,
-    place_of,
-    reason_in_words,
-    said,
-    set_apart,
-    standing,
-    superseding,
-    visible,
-)
+from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry, Participant
 from bridgehead.errors import plural
 
@@ -77,7 +60,7 @@ class Markup(str):
 def element(name: str, /, *children: str, **attributes: str | int | float | None) -> Markup:
     """One element. `class_` and `stroke_width` spell `class` and `stroke-width`; None leaves an attribute out."""
     spelled = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(visible(str(value)), quote=True)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(sentences.visible(str(value)), quote=True)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -92,7 +75,7 @@ def joined(*children: str) -> Markup:
 
 
 def _child(child: str) -> str:
-    return child if isinstance(child, Markup) else escape(visible(child), quote=False)
+    return child if isinstance(child, Markup) else escape(sentences.visible(child), quote=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +130,7 @@ def _lane(row: int, seat: BridgeReport) -> Markup:
     return element(
         "g",
         element("rect", x=0, y=y, width=DEBATED_X + COLUMN + 20, height=LANE_HEIGHT - 8, class_="lane"),
-        element("text", one_line(seat.bridge), x=10, y=y + 32, class_="seat"),
+        element("text", sentences.one_line(seat.bridge), x=10, y=y + 32, class_="seat"),
     )
 
 
@@ -205,7 +188,7 @@ def _joins(items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[Finding
 
 def _node(entry: FindingEntry, y: float) -> Markup:
     shape = "disputed" if entry.cls is FindingClass.DISPUTED else ""
-    label = one_line(f"{entry.id} {entry.title}")
+    label = sentences.one_line(f"{entry.id} {entry.title}")
     label = label if len(label) <= MOST_LABEL else label[: MOST_LABEL - 1] + "…"
     return element(
         "g",
@@ -230,8 +213,8 @@ def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeRep
 
 
 def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[Markup]:
-    entries = ordered(report.findings())
-    told = headline(report, entries)
+    entries = sentences.ordered(report.findings())
+    told = sentences.headline(report, entries)
     word, _, rest = told.partition(" ")
     yield element("h1", element("span", word, class_=str(report.verdict or "soft")), " ", rest.strip())
     yield element(
@@ -239,11 +222,11 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
         f"{report.task_type} of {report.scope}, {report.intensity}; council {report.review_id}, {report.timestamp}",
         class_="soft",
     )
-    yield from (element("p", line) for line in superseding(report))
-    compared = comparison_line(report)
+    yield from (element("p", line) for line in sentences.superseding(report))
+    compared = sentences.comparison_line(report)
     if compared:
         yield element("p", f"Since the last run: {compared}.")
-    analysed = beside(entries)
+    analysed = sentences.beside(entries)
     for number, entry in enumerate(entries):
         there = analysed.get(entry.id, ())
         yield _finding(entry, there, is_open=number < OPEN_FINDINGS, compared=bool(compared))
@@ -257,12 +240,12 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
             "Dashed and bent: challenged; green held, blue was revised, amber stayed in dispute, red was withdrawn.",
             class_="soft",
         )
-    for title, apart in set_apart(report).items():
+    for title, apart in sentences.set_apart(report).items():
         yield element("h2", title)
         yield from (_finding(entry, (), is_open=False, compared=False, told=told) for told, entry in apart)
     yield from _seats(report)
-    yield from _list("Points of view", domain_lines(report))
-    yield from _list("Notes", [*report.synthesis_notes, *notes(report.warnings, codes=True)])
+    yield from _list("Points of view", sentences.domain_lines(report))
+    yield from _list("Notes", [*report.synthesis_notes, *sentences.notes(report.warnings, codes=True)])
 
 
 def _finding(
@@ -274,15 +257,19 @@ def _finding(
             "summary",
             element("span", severity, class_=f"label {severity}"),
             entry.title,
-            element("span", place_of(entry), class_="place mono"),
+            element("span", sentences.place_of(entry), class_="place mono"),
         ),
-        element("p", f"{standing(entry, compared=compared)}; confidence {entry.confidence}; {entry.id}", class_="soft"),
+        element(
+            "p",
+            f"{sentences.standing(entry, compared=compared)}; confidence {entry.confidence}; {entry.id}",
+            class_="soft",
+        ),
     ]
     parts += [
         element("p", f"static analysis there: {one.title} ({one.severity}, {one.id})", class_="soft")
         for one in analysed
     ]
-    description, evidence = said(entry)
+    description, evidence = sentences.said(entry)
     parts += [element("p", words) for words in (told, description) if words]
     if evidence:
         parts.append(element("pre", evidence))
@@ -291,8 +278,11 @@ def _finding(
     if entry.cls is FindingClass.DISPUTED:
         positions = [f"{one.bridge} ({one.severity}): {one.position}" for one in entry.positions]
         parts.append(element("ul", *(element("li", position) for position in positions)))
-    code = [joined(element("p", place, class_="soft mono"), element("pre", text)) for place, text in cited_code(entry)]
-    argued = [joined(element("dt", what), element("dd", text)) for what, text in argument(entry)]
+    code = [
+        joined(element("p", place, class_="soft mono"), element("pre", text))
+        for place, text in sentences.cited_code(entry)
+    ]
+    argued = [joined(element("dt", what), element("dd", text)) for what, text in sentences.argument(entry)]
     if code or argued:
         both = [element("div", *code), *([element("dl", *argued)] if argued else [])]
         parts.append(element("div", *both, class_="argued"))
@@ -325,7 +315,11 @@ def _seats(report: CouncilReport) -> Iterator[Markup]:
 
 def _seat_cells(one: Participant) -> Iterator[Markup]:
     done = one.status == Status.COMPLETED
-    status = "completed" if done else f"{one.status.lower()}: {reason_in_words(one_line(one.reason or ''))}"
+    status = (
+        "completed"
+        if done
+        else f"{one.status.lower()}: {sentences.reason_in_words(sentences.one_line(one.reason or ''))}"
+    )
     for words in (one.bridge, status, one.connection or UNKNOWN):
         yield element("td", words)
     yield element("td", ", ".join(one.models) or _claimed(one) or UNKNOWN, class_="long")

@@ -70,7 +70,8 @@ def render_finding(entry: FindingEntry, screen: Screen) -> str:
 
 def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
     entries = sentences.ordered(report.findings())
-    yield _painted_verdict(sentences.headline(report, entries), report.verdict, screen)
+    word, _, rest = sentences.headline(report, entries).partition(" ")
+    yield f"{_painted(word, report.verdict, screen)} {rest}"
     folded = sentences.beside(entries)
     inside = {entry.id for found in folded.values() for entry in found}
     listed = [entry for entry in entries if entry.id not in inside]
@@ -170,11 +171,6 @@ def _aborted(report: AbortedReport) -> Iterator[str]:
     for seat, reason in report.skip_reasons.items():
         yield f"  {seat:<10} {sentences.reason_in_words(sentences.one_line(reason))}"
     yield "  bridgehead runtimes shows who could sit, and why not"
-
-
-def _painted_verdict(line: str, verdict: Verdict | None, screen: Screen) -> str:
-    word, _, rest = line.partition(" ")
-    return f"{_painted(word, verdict, screen)} {rest}"
 
 
 def _painted(text: str, kind: Severity | Verdict | None, screen: Screen) -> str:

@@ -94,10 +94,7 @@ class Hadolint(Analyser):
         return ["--format", "json", "--no-fail", "--config", str(RULES / "hadolint.yml")]
 
     def messages(self, printed: Any) -> Iterator[Message]:
-        for entry in printed:
-            path, line = str(entry["file"]), int(entry["line"])
-            if (weight := weights(self.name).get(str(entry["code"]))) is not None:
-                yield _simple(path, line, str(entry["code"]), str(entry["message"]), weight)
+        return _numbered(self.name, printed, "")
 
 
 class Zizmor(Analyser):
@@ -152,10 +149,15 @@ class Shellcheck(Analyser):
         return ["--format=json", "--norc", "--severity=info"]
 
     def messages(self, printed: Any) -> Iterator[Message]:
-        for entry in printed:
-            path, line = str(entry["file"]), int(entry["line"])
-            if (weight := weights(self.name).get(f"SC{entry['code']}")) is not None:
-                yield _simple(path, line, f"SC{entry['code']}", str(entry["message"]), weight)
+        return _numbered(self.name, printed, "SC")
+
+
+def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[Message]:
+    """Messages in the form of hadolint and shellcheck, whose rules have numbers."""
+    for entry in printed:
+        rule = f"{prefix}{entry['code']}"
+        if (weight := weights(tool).get(rule)) is not None:
+            yield _simple(entry["file"], int(entry["line"]), rule, entry["message"], weight)
 
 
 def _simple(path: str, line: int, rule: str, text: str, weight: Weight, action: str | None = None) -> Message:

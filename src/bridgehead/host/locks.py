@@ -141,3 +141,14 @@ def read_holder(path: AnyPath) -> str | None:
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number, ours or another user's."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -28,6 +28,7 @@ from bridgehead.bus.wire.message import Message
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.locks import is_alive
 
 NAME: Final = "running.json"
 MAX_BYTES: Final = 4096
@@ -63,7 +64,8 @@ class StatusSite(Site):
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:
-        remove_running(folder.path, self._running)
+        if read_running(folder.path) == self._running:  # another bridge may have written its own
+            (folder.path / NAME).unlink(missing_ok=True)
         self._sampling.cancel()
         await self._listener.close()
 
@@ -171,23 +173,7 @@ def running_url(folder: Path) -> str | None:
 def running_bridge(folder: Path) -> RunningBridge | None:
     """The bridge that runs now; None when none does, or it died without a word."""
     bridge = read_running(folder)
-    return bridge if bridge is not None and _lives(bridge.pid) else None
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def remove_running(folder: Path, bridge: RunningBridge) -> None:
-    """Take the file away unless another bridge has written its own."""
-    if read_running(folder) == bridge:
-        (folder / NAME).unlink(missing_ok=True)
+    return bridge if bridge is not None and is_alive(bridge.pid) else None
 
 
 class MetricsEndpoint(Site):

@@ -18,12 +18,13 @@ from bridgehead.errors import FileError
 from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.files.json_bytes import Unreadable, file_bytes, read_object
-from bridgehead.flows.files.root import FlowRoot, is_alive
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.words import CHECKPOINT_FILES, REQUEST_FILE, RESPONSE_FILE, STATE_FILE
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_private_dir, opened_directory
 from bridgehead.host.file_errors import FileMissing, translated
 from bridgehead.host.files import opened_regular, write_atomic
+from bridgehead.host.locks import is_alive
 
 MIB: Final = 1024 * 1024
 SIZE_LIMITS: Final = {REQUEST_FILE: 16 * MIB, RESPONSE_FILE: 16 * MIB, STATE_FILE: 64 * MIB}

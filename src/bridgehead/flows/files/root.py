@@ -16,7 +16,7 @@ from bridgehead.flows.words import CHECKPOINT_FILES
 from bridgehead.host.directories import make_dir, make_private_dir
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
-from bridgehead.host.locks import FileLock, LockReentered, read_holder
+from bridgehead.host.locks import FileLock, LockReentered, is_alive, read_holder
 
 PROJECT_DIRECTORY: Final = ".bridgehead"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n"
@@ -110,17 +110,6 @@ class FlowRoot:
             yield
         finally:
             lock.release()
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number, ours or another user's."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def refuse_tracked(root: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bridgehead.bus.access.enrolled import REST_S, EnrolledParticipants, EnrolmentChange
@@ -27,7 +28,7 @@ from bridgehead.bus.participants.record import Grant, Role, parse_record
 from bridgehead.bus.settings import Address, BusSettings
 from bridgehead.bus.wire.topics import TopicPatterns, is_poll, is_poll_answer
 from bridgehead.errors import BridgeheadError, ConfigError
-from bridgehead.host.clock import ManualClock
+from bridgehead.host.clock import ManualClock, SystemClock
 
 
 @pytest.mark.parametrize(
@@ -284,3 +285,27 @@ def test_whoever_is_revoked_loses_tools_and_the_answers_of_a_person_and_a_pairin
     table = {"assistant": {"tools": ["clock"]}, "person": "ada", "tts": False}
     assert without_rights(table) == {"tts": False}
     assert parse_record("den", table).rights().endswith(", tools: clock, late answers for ada")
+
+
+def test_a_long_file_of_records_is_read_in_a_thread_and_somebody_is_revoked_meanwhile(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "bus")
+    for name in ("first", "last"):
+        enrol(folder, Enrolment(name, {}, "ws://127.0.0.1:1/bridge/v1"), SystemClock())
+    with folder.records_file.open("a") as records:
+        records.write("".join(f"[participant-{number}]\nrole = 'satellite'\n" for number in range(10_000)))
+    enrolled = EnrolledParticipants(folder)
+    table = folder.records_file.read_text()
+    folder.records_file.write_text(table + "[one-more]\n")
+    credential = folder.credentials()["first"]
+    folder.put_credential("first", msgspec.structs.replace(credential, revoked=True))
+    # On the loop nothing but the short file is read.
+    change = enrolled.reload(0.0)
+    assert (change.changed, change.revoked) == ((), ("first",)) and "one-more" not in enrolled.records
+    enrolled.read_ahead()
+    (added,) = enrolled.reload(1.0).changed
+    assert added.id == "one-more" and enrolled.reload(2.0).changed == ()
+    # One that does not parse is reported, and what is in force stays.
+    folder.records_file.write_text(table + "[one-more")
+    enrolled.read_ahead()
+    assert enrolled.reload(3.0).revoked == () and "one-more" in enrolled.records
+    assert enrolled.problem is not None

@@ -17,6 +17,8 @@ from bridgehead.errors import BridgeheadError
 _log: Final = logging.getLogger("bridgehead.bus")
 
 REST_S: Final = 0.4
+LARGE_BYTES: Final = 128 * 1024
+"""A longer file of records is read in a thread: on the loop everybody would wait for it."""
 Read = TypeVar("Read")
 
 
@@ -35,6 +37,7 @@ class EnrolledParticipants:
         self._stamp = folder.stamp()
         self.records: dict[str, ParticipantRecord] = folder.records()
         self.credentials: dict[str, Credential] = folder.credentials()
+        self._ahead = (self._stamp, self.records)
         self._missing: tuple[Stamp, float] = (self._stamp, 0.0)
         """Files in which records are missing, and when that was first seen."""
         self.problem: str | None = None
@@ -60,18 +63,27 @@ class EnrolledParticipants:
             return None
         return self.records.get(participant_id)
 
+    def read_ahead(self, more_than: int = LARGE_BYTES) -> None:
+        """Read records that have changed and are many; called in a worker thread, `reload` takes them over."""
+        stamp = self._folder.stamp()
+        if stamp != self._ahead[0] and stamp[0][1] > more_than:
+            self.problem = None
+            self._ahead = (stamp, self._read(self._folder.records, self.records))
+
     def reload(self, now: float) -> EnrolmentChange:
         """Take over changed files; one that does not parse leaves what is in force as it is and is reported once."""
         stamp = self._folder.stamp()
         if stamp == self._stamp:
             return EnrolmentChange()
-        self.problem = None
-        # Each file counts by itself: somebody is revoked although the records are being edited.
-        records = self._read(self._folder.records, self.records)
+        if stamp[0][1] <= LARGE_BYTES:
+            self.read_ahead(more_than=-1)
+        # Each file counts by itself: somebody is revoked although the records are being edited, or read.
+        is_read = stamp == self._ahead[0]
+        records = self._ahead[1] if is_read else self.records
         credentials = self._read(self._folder.credentials, self.credentials)
         if self.records.keys() - records.keys() and not self._has_rested(stamp, now):
             return EnrolmentChange()
-        self._stamp = stamp
+        self._stamp = stamp if is_read else self._stamp
         change = EnrolmentChange(
             tuple(record for name, record in records.items() if self.records.get(name) != record),
             tuple(

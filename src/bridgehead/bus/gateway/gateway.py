@@ -242,6 +242,7 @@ class Gateway(Site):
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(RELOAD_S)
+            await asyncio.to_thread(self.directory.read_ahead)
             self.reload()
             self._report_refusals()
 

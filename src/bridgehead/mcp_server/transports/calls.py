@@ -6,6 +6,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -106,14 +107,8 @@ class Calls:
     def _carry_out(self, request: RpcRequest, client: Client, cancel: Cancel) -> None:
         progress = ProgressNotifications(request, self._send)
         try:
-            answer = answer_of(
-                self._server,
-                request,
-                client,
-                cancel,
-                progress,
-                lambda asked: self.questions.ask(asked, self._send, cancel),
-            )
+            ask = partial(self.questions.ask, send=self._send, cancel=cancel)
+            answer = answer_of(self._server, request, client, cancel, progress, ask)
         finally:
             with self._lock:
                 self._under_way.pop(request.id, None)
@@ -152,7 +147,7 @@ class ProgressNotifications:
             return
         # MCP: it grows with every message; within a part it comes ever closer to that part's end.
         self._done, self._count = (done, 0) if done > self._done else (self._done, self._count + 1)
-        progress = self._done + self._count / (self._count + 1) if total else self._count
+        progress = self._done + self._count / (self._count + 1)
         params: dict[str, Any] = {"progressToken": self._token, "progress": progress, "message": message}
         params |= {"total": total} if total else {}
         self._send(jsonrpc.notification("notifications/progress", params))

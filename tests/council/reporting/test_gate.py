@@ -51,7 +51,7 @@ def test_a_report_that_looked_at_less_than_the_change_is_refused() -> None:
     ("made", "options", "says"),
     [
         ({"warnings": ("interrupted:SIGINT",)}, {}, "the council was stopped before its end"),
-        ({}, {"seats": 3}, "2 seats completed, 3 are required"),
+        ({}, {"seats": 3}, "2 seats completed; 3 required"),
         ({}, {"runtimes": ("codex", "gemini")}, "gemini did not take part and is required"),
     ],
 )

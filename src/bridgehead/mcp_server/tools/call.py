@@ -25,6 +25,7 @@ from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Res
 
 MOST_CHARACTERS: Final = 200_000
 LONGEST_LINE: Final = 300
+STILL_WAITS: Final = "the council is still waiting; see the tool `pending`"
 
 logger = logging.getLogger(__name__)
 
@@ -88,13 +89,6 @@ class ToolReply(NamedTuple):
     result: Result
     text: str
     needed: NeededInput | None = None
-
-
-class UnreadableResponses(UserError):
-    """A client came back with something else than the texts it was asked for."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"inputResponses: {problem}", hint="the council still waits; see the tool `pending`")
 
 
 def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +162,7 @@ def _response_texts(params: Mapping[str, Any]) -> list[dict[str, str]]:
     """The texts in `inputResponses`, each by the id it answers."""
     responses = params.get("inputResponses") or {}
     if not isinstance(responses, dict):
-        raise UnreadableResponses("it must be an object")
+        raise UserError("inputResponses must be an object", hint=STILL_WAITS)
     return [{"id": key, "text": _text(one)} for key, one in responses.items()]
 
 
@@ -178,5 +172,5 @@ def _text(response: object) -> str:
     texts = [one.get("text") for one in blocks if isinstance(one, dict) and one.get("type") == "text"]
     joined = "\n".join(text for text in texts if isinstance(text, str))
     if not joined.strip():
-        raise UnreadableResponses("a response has no text")
+        raise UserError("inputResponses: a response has no text", hint=STILL_WAITS)
     return joined

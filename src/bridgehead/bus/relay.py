@@ -14,22 +14,7 @@ from typing import Any, Final, Protocol, get_args
 
 import msgspec
 
-from bridgehead.bus.actions import (
-    Close,
-    CloseCode,
-    Delivery,
-    Effect,
-    HubIgnored,
-    Joined,
-    Later,
-    Left,
-    Outcome,
-    Refused,
-    StateChange,
-    ToBus,
-    ToParticipant,
-    Undelivered,
-)
+from bridgehead.bus import actions
 from bridgehead.bus.bridge.admission import ABSENT
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.counters import OutcomeCounters
@@ -49,11 +34,11 @@ class ParticipantConnection(Protocol):
 
     def welcome(self, source: str) -> None: ...
 
-    def deliver(self, delivery: Delivery) -> None: ...
+    def deliver(self, delivery: actions.Delivery) -> None: ...
 
     def refuse(self, code: str, details: dict[str, Any]) -> None: ...
 
-    def close(self, code: CloseCode) -> None: ...
+    def close(self, code: actions.CloseCode) -> None: ...
 
     @property
     def listens(self) -> bool:
@@ -84,10 +69,10 @@ class Relay(HubListener):
         self._now = self._clock.monotonic
         self._connections: dict[str, ParticipantConnection] = {}
         self._joining: ParticipantConnection | None = None
-        self._pending: deque[Effect] = deque()
+        self._pending: deque[actions.Effect] = deque()
         self._busy = False
         self._audience_changes = 0
-        self._changes: list[StateChange] = []
+        self._changes: list[actions.StateChange] = []
         self._saving: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
@@ -98,17 +83,17 @@ class Relay(HubListener):
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
-            ToBus: self._write,
-            Later: self._write_later,
-            ToParticipant: self._deliver,
-            Outcome: self._count_and_announce if debug else self.counters.count,
-            Refused: self._refuse,
-            Joined: self._joined,
-            Left: self._left,
-            Close: self._close,
-            Undelivered: self._undelivered,
-            HubIgnored: lambda effect: self.ignored(effect.reason),
-            **dict.fromkeys(get_args(StateChange), self._keep),
+            actions.ToBus: self._write,
+            actions.Later: self._write_later,
+            actions.ToParticipant: self._deliver,
+            actions.Outcome: self._count_and_announce if debug else self.counters.count,
+            actions.Refused: self._refuse,
+            actions.Joined: self._joined,
+            actions.Left: self._left,
+            actions.Close: self._close,
+            actions.Undelivered: self._undelivered,
+            actions.HubIgnored: lambda effect: self.ignored(effect.reason),
+            **dict.fromkeys(get_args(actions.StateChange), self._keep),
         }
 
     # -- participants ---------------------------------------------------------------------------------------------
@@ -259,7 +244,7 @@ class Relay(HubListener):
         """Drop what waits, close every connection, save what must be remembered."""
         self._execute(self.bridge.stop(self._now()))
         for connection in list(self._connections.values()):
-            connection.close(CloseCode.GOING_AWAY)
+            connection.close(actions.CloseCode.GOING_AWAY)
         if self._alarm is not None:
             self._alarm.cancel()
         await self.saved()
@@ -271,7 +256,7 @@ class Relay(HubListener):
 
     # -- carrying out ---------------------------------------------------------------------------------------------
 
-    def _execute(self, effects: list[Effect]) -> None:
+    def _execute(self, effects: list[actions.Effect]) -> None:
         pending = self._pending
         pending.extend(effects)
         # An embedded hub sends back what is written to it at once, in the middle of this; that waits its turn.
@@ -290,13 +275,13 @@ class Relay(HubListener):
             self._audience_changes = self.bridge.known.changes
             self._transport.expect(self.bridge.known)
 
-    def _write(self, effect: ToBus) -> None:
+    def _write(self, effect: actions.ToBus) -> None:
         if any(takes(effect.message) for takes in self.overhearing):
             return
         if not self._transport.send(effect.message):
             self._correct_outcome()
 
-    def _write_later(self, effect: Later) -> None:
+    def _write_later(self, effect: actions.Later) -> None:
         def due() -> None:
             self._execute(self.bridge.due(effect.message, self._now()))
 
@@ -305,37 +290,37 @@ class Relay(HubListener):
     def _correct_outcome(self) -> None:
         """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
         outcome = self._pending[0] if self._pending else None
-        if isinstance(outcome, Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
+        if isinstance(outcome, actions.Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
             self._pending[0] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
-            self._refuse(Refused(outcome.participant, "hub_down"))
+            self._refuse(actions.Refused(outcome.participant, "hub_down"))
 
-    def _deliver(self, effect: ToParticipant) -> None:
+    def _deliver(self, effect: actions.ToParticipant) -> None:
         connection = self._connections.get(effect.participant)
         if connection is not None:
             connection.deliver(effect.delivery)
 
-    def _refuse(self, effect: Refused) -> None:
+    def _refuse(self, effect: actions.Refused) -> None:
         connection = self._connections.get(effect.participant)
         if connection is not None:
             connection.refuse(effect.code, effect.details)
 
-    def _close(self, effect: Close) -> None:
+    def _close(self, effect: actions.Close) -> None:
         connection = self._connections.pop(effect.participant, None)
         if connection is not None:
             connection.close(effect.code)
 
-    def _joined(self, effect: Joined) -> None:
+    def _joined(self, effect: actions.Joined) -> None:
         assert self._joining is not None
         self._connections[effect.participant], self._joining = self._joining, None
         self._connections[effect.participant].welcome(effect.source)
         self._state.present(effect.participant)
         self._announce("bus.joined", participant=effect.participant, source=effect.source, first=effect.first)
 
-    def _left(self, effect: Left) -> None:
+    def _left(self, effect: actions.Left) -> None:
         self._announce("bus.left", participant=effect.participant, gone=effect.gone, reason=effect.reason)
         self._set_alarm()
 
-    def _count_and_announce(self, outcome: Outcome) -> None:
+    def _count_and_announce(self, outcome: actions.Outcome) -> None:
         self.counters.count(outcome)
         self._announce(
             "bus.message.outcome",
@@ -349,7 +334,7 @@ class Relay(HubListener):
             waited_ms=round(outcome.waited_s * 1000, 3),
         )
 
-    def _undelivered(self, effect: Undelivered) -> None:
+    def _undelivered(self, effect: actions.Undelivered) -> None:
         if not self._state.is_elsewhere(effect.participant):
             self.counters.hub_ignored["undelivered"] += 1
             self._announce("bus.undelivered", participant=effect.participant, reason=effect.reason)
@@ -361,7 +346,7 @@ class Relay(HubListener):
 
     # -- remembering ----------------------------------------------------------------------------------------------
 
-    def _keep(self, change: StateChange) -> None:
+    def _keep(self, change: actions.StateChange) -> None:
         self._changes.append(change)
         if self._saving is None:
             self._saving = asyncio.get_running_loop().create_task(self._save())

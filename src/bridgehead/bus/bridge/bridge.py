@@ -11,21 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from bridgehead.bus.actions import (
-    Close,
-    CloseCode,
-    Effect,
-    ForgetSource,
-    HubIgnored,
-    Joined,
-    Later,
-    Left,
-    Outcome,
-    Refused,
-    RememberSource,
-    ToBus,
-    Undelivered,
-)
+from bridgehead.bus import actions
 from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
 from bridgehead.bus.bridge.deliveries import Deliveries
 from bridgehead.bus.bridge.echoes import Echo, EchoTable, HubNames, RestartEchoes
@@ -41,20 +27,9 @@ from bridgehead.bus.participants.participants import (
 )
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.participants.sources import Sources
+from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations, has_malformed_carrier
 from bridgehead.bus.wire.session import DEFAULT, session_id
-from bridgehead.bus.wire.topics import (
-    AUDIO_ENDED,
-    AUDIO_STARTED,
-    HANDLE,
-    HANDLED,
-    SPEAK,
-    SPEAK_B64,
-    TRACKED,
-    UNDELIVERED,
-    has_twin_marker,
-    to_spec,
-)
 
 READING_S: Final = 0.25
 
@@ -123,18 +98,18 @@ class Bridge:
 
     # -- participants come and go ---------------------------------------------------------------------------------
 
-    def connected(self, record: ParticipantRecord, now: float, *, claim: object = None) -> list[Effect]:
+    def connected(self, record: ParticipantRecord, now: float, *, claim: object = None) -> list[actions.Effect]:
         """A participant was authenticated and its transport takes messages."""
         effects = self.tick(now)
         participant = self.known.get(record.id)
         if participant is None:
             return effects + self._welcome(record, claim, now)
         if participant.connected:
-            effects.append(Close(record.id, CloseCode.REPLACED))
+            effects.append(actions.Close(record.id, actions.CloseCode.REPLACED))
         participant.apply(record, now)
         self._own_managed(participant)
         participant.connected, participant.stalled = True, False
-        effects.append(Joined(record.id, participant.source, first=False))
+        effects.append(actions.Joined(record.id, participant.source, first=False))
         return effects + self._deliveries.catch_up(participant, now)
 
     def reserve(self, record: ParticipantRecord, claim: object) -> str:
@@ -142,19 +117,19 @@ class Bridge:
         known = self.known.get(record.id)
         return self._sources.assign(record, claim) if known is None else known.source
 
-    def release(self, participant_id: str, now: float) -> list[Effect]:
+    def release(self, participant_id: str, now: float) -> list[actions.Effect]:
         """What was reserved turned out to be somebody else's in the deployment."""
         effects = self.moved(participant_id, now)
         self._sources.forget(participant_id)
         return effects
 
-    def _welcome(self, record: ParticipantRecord, claim: object, now: float) -> list[Effect]:
+    def _welcome(self, record: ParticipantRecord, claim: object, now: float) -> list[actions.Effect]:
         if len(self.known) >= self.settings.max_participants:
             raise TooManyParticipants(self.settings.max_participants)
         participant = self.known.add(record, self._sources.assign(record, claim), now)
         self._own_managed(participant)
-        joined = Joined(record.id, participant.source, first=True)
-        return [joined] if record.ephemeral else [RememberSource(record.id, participant.source), joined]
+        joined = actions.Joined(record.id, participant.source, first=True)
+        return [joined] if record.ephemeral else [actions.RememberSource(record.id, participant.source), joined]
 
     def _own_managed(self, participant: Participant) -> None:
         """A managed participant owns its session before it has said anything in it (B-14)."""
@@ -162,7 +137,7 @@ class Bridge:
             managed = self._managed.session_id(participant.record)
             self.known.own(participant, managed, managed)
 
-    def disconnected(self, participant_id: str, now: float, *, goodbye: bool = False) -> list[Effect]:
+    def disconnected(self, participant_id: str, now: float, *, goodbye: bool = False) -> list[actions.Effect]:
         """The participant's connection ended; with a goodbye it does not come back."""
         effects = self.tick(now)
         participant = self.known.get(participant_id)
@@ -171,33 +146,35 @@ class Bridge:
         self.known.leaves(participant, now, self.settings.grace_s)
         if goodbye or self.settings.grace_s == 0:
             return effects + self._gone(participant, now, "goodbye" if goodbye else "disconnected")
-        effects.append(Left(participant_id, gone=False, reason="disconnected"))
+        effects.append(actions.Left(participant_id, gone=False, reason="disconnected"))
         return effects + self._deliveries.set_aside(participant, now)
 
-    def revoked(self, participant_id: str, now: float) -> list[Effect]:
+    def revoked(self, participant_id: str, now: float) -> list[actions.Effect]:
         """The participant's credential was withdrawn."""
         participant = self.known.get(participant_id)
-        effects: list[Effect] = []
+        effects: list[actions.Effect] = []
         if participant is not None:
             if participant.connected:
-                effects.append(Close(participant_id, CloseCode.REVOKED))
+                effects.append(actions.Close(participant_id, actions.CloseCode.REVOKED))
             effects += self._gone(participant, now, "revoked")
         self._sources.forget(participant_id)
         self._managed.forget(participant_id)  # the next one of this name is somebody else
-        return [*effects, ForgetSource(participant_id)]
+        return [*effects, actions.ForgetSource(participant_id)]
 
-    def moved(self, participant_id: str, now: float) -> list[Effect]:
+    def moved(self, participant_id: str, now: float) -> list[actions.Effect]:
         """The participant came back at another bridge of the deployment; what it has registered is not cleaned up."""
         participant = self.known.get(participant_id)
         if participant is None:
             return []
-        effects: list[Effect] = [Close(participant_id, CloseCode.REPLACED)] if participant.connected else []
-        effects.append(Left(participant_id, gone=True, reason="moved"))
+        effects: list[actions.Effect] = (
+            [actions.Close(participant_id, actions.CloseCode.REPLACED)] if participant.connected else []
+        )
+        effects.append(actions.Left(participant_id, gone=True, reason="moved"))
         effects += self._deliveries.give_up(participant, now, "expired", None)
         self.known.remove(participant)
         return effects
 
-    def clean_up(self, hub_session: str, skill_id: str, now: float) -> list[Effect]:
+    def clean_up(self, hub_session: str, skill_id: str, now: float) -> list[actions.Effect]:
         """Deregister a skill of a participant that left with another bridge."""
         return self._originate([self._registrations.deregistration(hub_session, skill_id)], now)
 
@@ -208,9 +185,9 @@ class Bridge:
             participant.apply(record, now)
             self._own_managed(participant)
 
-    def tick(self, now: float) -> list[Effect]:
+    def tick(self, now: float) -> list[actions.Effect]:
         """Let the time be `now`: grace periods end."""
-        effects: list[Effect] = []
+        effects: list[actions.Effect] = []
         if now < self.known.due_at:
             return effects
         for participant in self.known.expired(now, self.settings.grace_s):
@@ -221,8 +198,8 @@ class Bridge:
         """When `tick` has something to do at the latest."""
         return None if self.known.due_at == math.inf else self.known.due_at
 
-    def _gone(self, participant: Participant, now: float, reason: str) -> list[Effect]:
-        effects: list[Effect] = [Left(participant.id, gone=True, reason=reason)]
+    def _gone(self, participant: Participant, now: float, reason: str) -> list[actions.Effect]:
+        effects: list[actions.Effect] = [actions.Left(participant.id, gone=True, reason=reason)]
         effects += self._deliveries.give_up(participant, now, "expired", None)
         owed, dropped = self._registrations.withdraw_all(participant)
         effects += dropped
@@ -238,61 +215,61 @@ class Bridge:
 
     # -- the hub --------------------------------------------------------------------------------------------------
 
-    def hub_opened(self, now: float) -> list[Effect]:
+    def hub_opened(self, now: float) -> list[actions.Effect]:
         """The hub can be written to; what is owed to it goes first."""
         self._hub_is_up = True
         owed, dropped = self._registrations.take_owed()
         return dropped + self._originate(owed, now)
 
-    def hub_lost(self) -> list[Effect]:
+    def hub_lost(self) -> list[actions.Effect]:
         """The hub cannot be written to; whoever waits for an answer of it is told that none will come."""
         self._hub_is_up = False
         return [
-            Refused(participant.id, "turn_lost", _named(question.utterance_id))
+            actions.Refused(participant.id, "turn_lost", _named(question.utterance_id))
             for participant in self.known
             for question in participant.questions.take_all()
             if self._hub_marks_ends
         ]
 
-    def turn_lost(self, message: Message) -> list[Effect]:
+    def turn_lost(self, message: Message) -> list[actions.Effect]:
         """A question of ours that no hub has any more."""
         asker = self.known.by_source(str(message.context.get("source")))
         if asker is None:
             return []
         asker.questions.end(session_id(message.context.get("session")), message.context.get("utterance_id"))
-        return [Refused(asker.id, "turn_lost", _named(message.context.get("utterance_id")))]
+        return [actions.Refused(asker.id, "turn_lost", _named(message.context.get("utterance_id")))]
 
-    def stop(self, now: float) -> list[Effect]:
+    def stop(self, now: float) -> list[actions.Effect]:
         """Going away: nothing more is taken, and what waits is dropped."""
         self._stopping = True
-        effects: list[Effect] = []
+        effects: list[actions.Effect] = []
         for participant in self.known:
             effects += self._deliveries.give_up(participant, now, "dropped", "shutdown")
         return effects
 
-    def _originate(self, messages: list[Message], now: float) -> list[Effect]:
+    def _originate(self, messages: list[Message], now: float) -> list[actions.Effect]:
         """Messages of the bridge itself; without a hub they wait, because they stay owed (B-46)."""
         if not self._hub_is_up:
             self._registrations.owe(messages)
             return []
         return [self._written(message, None, 0, now) for message in messages]
 
-    def _written(self, message: Message, author: str | None, hops: int, now: float) -> ToBus:
+    def _written(self, message: Message, author: str | None, hops: int, now: float) -> actions.ToBus:
         if self._names.translates:
             message = self._names.written(message, now)
         self._echoes.wrote(message, author, hops, now)
-        return ToBus(message)
+        return actions.ToBus(message)
 
-    def hub_sent(self, message: Message, now: float) -> list[Effect]:
+    def hub_sent(self, message: Message, now: float) -> list[actions.Effect]:
         """The hub carried `message`: offer it to whom it concerns."""
-        effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
+        effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
         echo = self._echoes.answer(message, now)
         if echo is not None and (only := self._router.only_recipient(message)) and only.id == echo.author:
             self.offered += 1
             hub_session = message.context["session"]["session_id"]
-            effects.append(Outcome(only.id, "out", message.type, "dropped", "echo", hub_session))
+            effects.append(actions.Outcome(only.id, "out", message.type, "dropped", "echo", hub_session))
         elif (reason := self._ignored_for(message, echo, now)) is not None:
-            effects.append(HubIgnored(reason))
+            effects.append(actions.HubIgnored(reason))
         else:
             self._offer(self._understood(message, echo), now, effects)
         return effects
@@ -300,7 +277,7 @@ class Bridge:
     def _ignored_for(self, message: Message, echo: Echo | None, now: float) -> str | None:
         if has_malformed_carrier(message):
             return "malformed"
-        if has_twin_marker(message):
+        if topics.has_twin_marker(message):
             return "twin"
         if self._names.translates and echo is None and self._names.is_copy(message, now):
             return "duplicate"
@@ -311,7 +288,7 @@ class Bridge:
         hub_session = session_id(carried)
         named = None if carried is None else hub_session
         if self._names.translates:
-            message = to_spec(message) or message
+            message = topics.to_spec(message) or message
         return Offer(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
 
     def _adopt_session(self, offer: Offer) -> None:
@@ -321,12 +298,12 @@ class Bridge:
                 channel = "" if local == offer.hub_session else local
                 self._managed.adopt(participant.record, offer.message.context["session"], channel)
 
-    def _offer(self, offer: Offer, now: float, effects: list[Effect]) -> None:
+    def _offer(self, offer: Offer, now: float, effects: list[actions.Effect]) -> None:
         """Offer the message to everybody it concerns, adding what follows to `effects`."""
-        if offer.message.type == HANDLED and offer.hub_session != DEFAULT:
+        if offer.message.type == topics.HANDLED and offer.hub_session != DEFAULT:
             self._adopt_session(offer)
         rendered = False
-        ends = offer.message.type == HANDLED
+        ends = offer.message.type == topics.HANDLED
         self._hub_marks_ends = self._hub_marks_ends or ends
         recipients = self._router.recipients(offer)
         for participant, signal in recipients:
@@ -344,25 +321,27 @@ class Bridge:
                 effects.append(self._deliveries.dropped(participant, offer, obstacle))
                 rendered = rendered or obstacle == "rendered"
         if rendered:
-            spoken = offer.message.forward(SPEAK_B64, offer.message.data)
+            spoken = offer.message.forward(topics.SPEAK_B64, offer.message.data)
             effects.append(self._written(spoken, None, 0, now))
-        if offer.message.type == SPEAK and not offer.echo:
+        if offer.message.type == topics.SPEAK and not offer.echo:
             self._after_speech(offer, recipients, now, effects)
 
-    def _after_speech(self, offer: Offer, recipients: Sequence[Match], now: float, effects: list[Effect]) -> None:
+    def _after_speech(
+        self, offer: Offer, recipients: Sequence[Match], now: float, effects: list[actions.Effect]
+    ) -> None:
         if not recipients:
-            effects += [Undelivered(name, "absent", offer.message) for name in self._absent(offer)]
+            effects += [actions.Undelivered(name, "absent", offer.message) for name in self._absent(offer)]
         elif self._names.may_wait_for_audio:
             # A skill that waits until it has been heard waits for these; who only reads has no audio to report (B-34).
             reader = next((p for p, _ in recipients if p.connected and p.record.mode == "manage"), None)
             if reader is not None:
                 context = {**offer.message.context, "source": reader.source}
                 context.pop("destination", None)
-                effects.append(self._written(Message(AUDIO_STARTED, {}, context), None, 0, now))
+                effects.append(self._written(Message(topics.AUDIO_STARTED, {}, context), None, 0, now))
                 # It speaks first and begins to wait after that, so the end must not come at once.
-                effects.append(Later(Message(AUDIO_ENDED, {}, context), READING_S))
+                effects.append(actions.Later(Message(topics.AUDIO_ENDED, {}, context), READING_S))
 
-    def due(self, message: Message, now: float) -> list[Effect]:
+    def due(self, message: Message, now: float) -> list[actions.Effect]:
         """A message of our own whose time has come."""
         return [self._written(message, None, 0, now)] if self._hub_is_up and not self._stopping else []
 
@@ -372,19 +351,19 @@ class Bridge:
         owners = dict.fromkeys(named or [self._left.get(offer.hub_session)])
         return [owner for owner in owners if owner is not None]
 
-    def tell_undelivered(self, report: Undelivered, now: float) -> list[Effect]:
+    def tell_undelivered(self, report: actions.Undelivered, now: float) -> list[actions.Effect]:
         """Tell the hub, so that whoever spoke can know."""
         data = {"participant": report.participant, "reason": report.reason}
-        context = {} if report.about is None else report.about.reply(UNDELIVERED, data).context
-        return self.due(Message(UNDELIVERED, data, {**context, "source": self.settings.bridge_id}), now)
+        context = {} if report.about is None else report.about.reply(topics.UNDELIVERED, data).context
+        return self.due(Message(topics.UNDELIVERED, data, {**context, "source": self.settings.bridge_id}), now)
 
     # -- messages from participants -------------------------------------------------------------------------------
 
     def received(
         self, participant_id: str, frame: bytes, now: float, value: object = ABSENT, hops: object = 0
-    ) -> list[Effect]:
+    ) -> list[actions.Effect]:
         """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
-        effects: list[Effect] = [] if now < self.known.due_at else self.tick(now)
+        effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
         participant = self.known.get(participant_id)
         if participant is None or not participant.connected:
             return effects
@@ -394,30 +373,30 @@ class Bridge:
             effects += self._inject(participant, verdict, len(frame), now)
             return effects
         if isinstance(verdict, Ignored):
-            outcome = Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame))
+            outcome = actions.Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame))
             return [*effects, outcome]
         return effects + self._refuse(participant, verdict, len(frame), now)
 
-    def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[Effect]:
+    def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[actions.Effect]:
         message, hub_session = admitted.message, admitted.hub_session
         if self._stopping or not self._hub_is_up:
             obstacle = "shutdown" if self._stopping else "hub_down"
             return [
-                Refused(participant.id, obstacle, _named(message.context.get("utterance_id"))),
-                Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size),
+                actions.Refused(participant.id, obstacle, _named(message.context.get("utterance_id"))),
+                actions.Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size),
             ]
-        if message.type == HANDLE:
+        if message.type == topics.HANDLE:
             utterance_id = message.context.get("utterance_id")
             limit = participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize
             if participant.questions.has(hub_session, utterance_id):
-                return [Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
+                return [actions.Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
             if not participant.questions.begin(hub_session, utterance_id, now, limit):
                 return self._refuse(participant, Denied("too_many_questions", {}, message.type), size, now)
-        tracked = message.type in TRACKED
+        tracked = message.type in topics.TRACKED
         if tracked and not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
             return self._refuse(participant, crowded, size, now)
-        effects: list[Effect] = []
+        effects: list[actions.Effect] = []
         if hub_session not in (DEFAULT, participant.latest_session):
             effects, owed = self._registrations.own_session(participant, admitted)
             effects += self._originate(owed, now)
@@ -428,32 +407,32 @@ class Bridge:
         if participant.site is not None or "site_id" in message.context["session"]:
             self.known.place(participant, self._router.site_of(message))
         effects.append(self._written(message, participant.id, admitted.hops, now))
-        effects.append(Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
+        effects.append(actions.Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
         return effects
 
-    def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[Effect]:
-        effects: list[Effect] = [Refused(participant.id, denied.code, denied.details)]
+    def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[actions.Effect]:
+        effects: list[actions.Effect] = [actions.Refused(participant.id, denied.code, denied.details)]
         if self._hub_is_up and not self._stopping:
             if denied.announce is not None:
                 effects.append(self._written(denied.announce, None, 0, now))
             elif denied.code == "policy_denied" and self._may_announce_denial(participant, now):
                 effects.append(self._written(denied.diagnostic(self.settings.bridge_id), None, 0, now))
-        effects.append(Outcome(participant.id, "in", denied.topic, "refused", denied.code, None, size))
+        effects.append(actions.Outcome(participant.id, "in", denied.topic, "refused", denied.code, None, size))
         return effects + self._strike(participant, now)
 
-    def _strike(self, participant: Participant, now: float) -> list[Effect]:
+    def _strike(self, participant: Participant, now: float) -> list[actions.Effect]:
         """One more violation; too many within a minute end the connection (bus §10.5)."""
         if not participant.violations.too_many(now):
             return []
-        close = Close(participant.id, CloseCode.VIOLATIONS)
+        close = actions.Close(participant.id, actions.CloseCode.VIOLATIONS)
         return [close, *self.disconnected(participant.id, now)]
 
-    def charged(self, participant_id: str, now: float) -> list[Effect]:
+    def charged(self, participant_id: str, now: float) -> list[actions.Effect]:
         """A frame that is no message counts towards the rate too; empty unless it was too much."""
         participant = self.known.get(participant_id)
         if participant is None or participant.bucket.take(now):
             return []
-        return [Refused(participant_id, "rate_limited", {}), *self._strike(participant, now)]
+        return [actions.Refused(participant_id, "rate_limited", {}), *self._strike(participant, now)]
 
     def _may_announce_denial(self, participant: Participant, now: float) -> bool:
         last = participant.denied_event_at
@@ -466,7 +445,7 @@ class Bridge:
         """Bridges the last utterance of this session had crossed when it came in here."""
         return max((p.hops.get(hub_session, 0) for p, _ in self.known.by_session(hub_session)), default=0)
 
-    def relayed(self, message: Message, author: str, hops: int, now: float) -> list[Effect]:
+    def relayed(self, message: Message, author: str, hops: int, now: float) -> list[actions.Effect]:
         """A message that came from an upstream bridge; its echo is offered to everybody it concerns."""
         if not self._hub_is_up or self._stopping:
             return []
@@ -479,7 +458,7 @@ class Bridge:
         if (participant := self.known.get(participant_id)) is not None:
             participant.stalled = True
 
-    def drained(self, participant_id: str, now: float) -> list[Effect]:
+    def drained(self, participant_id: str, now: float) -> list[actions.Effect]:
         """The participant's transport takes everything again."""
         participant = self.known.get(participant_id)
         if participant is None or not participant.connected:

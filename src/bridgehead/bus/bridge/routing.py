@@ -11,22 +11,9 @@ from bridgehead.bus.bridge.echoes import Echo
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.participants.record import Grant, Role
+from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations
 from bridgehead.bus.wire.session import DEFAULT, session_id
-from bridgehead.bus.wire.topics import (
-    HANDLED,
-    LIFECYCLE,
-    LISTEN,
-    NOTICE,
-    PIECE,
-    SPEAK,
-    SPEECH,
-    SYNC,
-    UPDATE_DEFAULT,
-    dispatched_skill,
-    is_poll,
-    to_legacy,
-)
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +45,7 @@ class Router:
         self._readiness = frozenset(settings.readiness_topics)
         self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
         """Topics that may concern others than those who use the session."""
-        self._beyond_author = self._beyond_sessions | {SPEAK, SPEECH, HANDLED}
+        self._beyond_author = self._beyond_sessions | {topics.SPEAK, topics.SPEECH, topics.HANDLED}
         """The same, and those whose echo is more than an echo (B-14, B-35, B-51)."""
         self._sees_plain_echoes = self._by_session and settings.profile == "spec"
         """Whether what the hub echoes has the name it was written with, and concerns those who use the session."""
@@ -103,7 +90,7 @@ class Router:
         if offer.hub_session == DEFAULT or not self._by_session:
             return ()
         matches = self._register.by_session(offer.hub_session)
-        if offer.message.type != SPEECH:
+        if offer.message.type != topics.SPEECH:
             return matches
         # A participant with TTS got the text; the audio is for those without (B-14).
         return [match for match in matches if not match[0].record.tts]
@@ -140,17 +127,21 @@ class Router:
 
     def _topic_obstacle(self, participant: Participant, offer: Offer) -> str | None:
         message = offer.message
-        if self._settings.poll_filter and is_poll(message.type) and not participant.hosts_skill_in(offer.hub_session):
+        if (
+            self._settings.poll_filter
+            and topics.is_poll(message.type)
+            and not participant.hosts_skill_in(offer.hub_session)
+        ):
             return "poll_filter"
-        if message.type == SYNC and is_bare_sync(message):
+        if message.type == topics.SYNC and is_bare_sync(message):
             return "session_bootstrap"
-        if message.type == UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
+        if message.type == topics.UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
             return "not_granted"
         if self._is_hardened(participant) and not self._passes_hardened(participant, offer):
             return "hardened"
         if not participant.record.deliver.match(message.type):
             return "deliver_pattern"
-        return "rendered" if message.type == SPEAK and not participant.record.tts else None
+        return "rendered" if message.type == topics.SPEAK and not participant.record.tts else None
 
     def _is_hardened(self, participant: Participant) -> bool:
         if self._settings.hardened is not None:
@@ -159,19 +150,19 @@ class Router:
 
     def _passes_hardened(self, participant: Participant, offer: Offer) -> bool:
         topic, record = offer.message.type, participant.record
-        if topic in LIFECYCLE or topic in self._settings.hardened_extra:
+        if topic in topics.LIFECYCLE or topic in self._settings.hardened_extra:
             return True
         # Readiness is a rule of its own, also for a host that the message names or that owns its session (B-49).
         if topic in self._readiness and participant.skills:
             return True
-        if (skill := dispatched_skill(topic)) is not None and participant.hosts(offer.hub_session, skill):
+        if (skill := topics.dispatched_skill(topic)) is not None and participant.hosts(offer.hub_session, skill):
             return True
         return (
-            (is_poll(topic) and participant.hosts_skill_in(offer.hub_session))
+            (topics.is_poll(topic) and participant.hosts_skill_in(offer.hub_session))
             or (self._by_site and topic in self._settings.group_topics)
-            or (topic in (SPEECH, LISTEN) and not record.tts)
-            or (topic == NOTICE and record.has(Grant.NOTICES))
-            or (topic == PIECE and record.tts)
+            or (topic in (topics.SPEECH, topics.LISTEN) and not record.tts)
+            or (topic == topics.NOTICE and record.has(Grant.NOTICES))
+            or (topic == topics.PIECE and record.tts)
         )
 
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:
@@ -184,14 +175,14 @@ class Router:
         local = participant.sessions.get(hub_session, hub_session)
         if local != hub_session:
             context = {**context, "session": {**context["session"], "session_id": local}}
-            if message.type == SYNC:
+            if message.type == topics.SYNC:
                 data = translate_sync(data, hub_session, local)
         if self._hidden_source is not None and "source" in context:
             context = {**context, "source": self._hidden_source}
         if context is not message.context:
             message = Message(message.type, data, context)
         if participant.terms.speaks_legacy:
-            return to_legacy(message) or message
+            return topics.to_legacy(message) or message
         return message
 
 
@@ -202,4 +193,4 @@ def _is_own(participant: Participant, offer: Offer, echo: Echo) -> bool:
     if echo.author != participant.id:
         return False
     # An author without TTS is served audio for its own speech (B-51), so for it this is no echo.
-    return offer.message.type != SPEAK or participant.record.tts
+    return offer.message.type != topics.SPEAK or participant.record.tts

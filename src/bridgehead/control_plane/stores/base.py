@@ -17,7 +17,7 @@ from weakref import WeakSet
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import Part
-from bridgehead.control_plane import questions
+from bridgehead.control_plane import questions, records
 from bridgehead.control_plane.questions import (
     AmbiguousReference,
     Change,
@@ -25,19 +25,6 @@ from bridgehead.control_plane.questions import (
     UnknownItem,
     item_id,
     item_number,
-)
-from bridgehead.control_plane.records import (
-    ANY_EVENT,
-    ANY_RUN,
-    OPEN_ITEMS,
-    EventFilter,
-    PendingFilter,
-    QuestionKey,
-    Run,
-    RunFilter,
-    moment_text,
-    plain_text,
-    supersedes,
 )
 from bridgehead.control_plane.stores import retention, rows
 from bridgehead.control_plane.stores.failures import RecordTooNew
@@ -194,7 +181,7 @@ class Store(ABC):
 
     def events(
         self,
-        where: EventFilter = ANY_EVENT,
+        where: records.EventFilter = records.ANY_EVENT,
         *,
         after: int = 0,
         before: int | None = None,
@@ -214,7 +201,12 @@ class Store(ABC):
         return int(found[0][0]) if found else 0
 
     def follow(
-        self, after: int = 0, *, stop: threading.Event, where: EventFilter = ANY_EVENT, poll_seconds: float = 0.25
+        self,
+        after: int = 0,
+        *,
+        stop: threading.Event,
+        where: records.EventFilter = records.ANY_EVENT,
+        poll_seconds: float = 0.25,
     ) -> Iterator[RecordedEvent]:
         """Yield the events after `after`, then each new one as it is recorded, in order, until `stop` is set."""
         with closing(self._watch()) as watch, self._translated():
@@ -232,29 +224,31 @@ class Store(ABC):
 
     # Runs
 
-    def save_run(self, run: Run, *, events: Sequence[Event] = ()) -> Run:
+    def save_run(self, run: records.Run, *, events: Sequence[Event] = ()) -> records.Run:
         """Keep `run` unless the record knows a later state of it; `events` are appended in the same transaction.
 
         Returns the run as it is kept (see `records.supersedes`).
         """
         encoded, encoded_events = rows.run_row(run), [rows.event_row(event) for event in events]
 
-        def save(transaction: Transaction) -> Run:
+        def save(transaction: Transaction) -> records.Run:
             self._writing.append(transaction, encoded_events)
             known = _run(transaction, run.id)
-            if known is not None and not supersedes(run, known):
+            if known is not None and not records.supersedes(run, known):
                 return known
             transaction.rows(self._writing.save_run, self._writing.values(encoded))
             return rows.run_of(encoded)
 
         return self._write(save)
 
-    def run(self, run_id: str) -> Run | None:
+    def run(self, run_id: str) -> records.Run | None:
         """The run with this id."""
-        plain_text(run_id, "the run asked for")
+        records.plain_text(run_id, "the run asked for")
         return self._read(lambda transaction: _run(transaction, run_id))
 
-    def runs(self, where: RunFilter = ANY_RUN, *, limit: int = 100, before: str | None = None) -> list[Run]:
+    def runs(
+        self, where: records.RunFilter = records.ANY_RUN, *, limit: int = 100, before: str | None = None
+    ) -> list[records.Run]:
         """The latest started first; `before` is the id of the last run of the page before."""
         if before is not None and self.run(before) is None:
             raise NotFound(f"no run {before!r} in the record {self.where}")
@@ -262,7 +256,7 @@ class Store(ABC):
         order = "started_at DESC, id DESC"
         return self._page(listing(RUN_COLUMNS, "runs", where.allowed(), bounds, order, limit), rows.run_of)
 
-    def find_run(self, reference: str) -> Run:
+    def find_run(self, reference: str) -> records.Run:
         """The run with this id, or the only one whose id begins or ends with it."""
         ids = [reference] if self.run(reference) else self._runs_like(reference)
         if len(ids) > 1:
@@ -280,13 +274,13 @@ class Store(ABC):
         return self._write(lambda transaction: self._open(transaction, asked, asked_at))
 
     def pending(
-        self, where: PendingFilter = OPEN_ITEMS, *, limit: int = 100, before: str | None = None
+        self, where: records.PendingFilter = records.OPEN_ITEMS, *, limit: int = 100, before: str | None = None
     ) -> list[PendingItem]:
         """The latest asked first; `before` is the id of the last item of the page before."""
         bounds = [] if before is None else [("number < ?", item_number(before))]
         return self._page(listing(ITEM_COLUMNS, "pending", where.allowed(), bounds, "number DESC", limit), rows.item_of)
 
-    def pending_item(self, which: str | QuestionKey) -> PendingItem:
+    def pending_item(self, which: str | records.QuestionKey) -> PendingItem:
         """The item with this full id, or with this key."""
         return self._read(lambda transaction: _item(transaction, which))
 
@@ -295,7 +289,7 @@ class Store(ABC):
         given = rows.checked_answer(answer, full_id)
         return self._change(full_id, lambda item, at: questions.answer(item, given, at))
 
-    def withdraw_pending(self, which: str | QuestionKey, *, reason: str) -> PendingItem:
+    def withdraw_pending(self, which: str | records.QuestionKey, *, reason: str) -> PendingItem:
         """Close a question unanswered. What is closed already is returned as it is: look at its state."""
         return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
@@ -319,7 +313,7 @@ class Store(ABC):
         `pending` finds the clone. Killed in between, the record is whole and the next call goes on.
         """
         now = iso_ms(self._clock.now())
-        before = min(moment_text(before, "the moment to prune before"), now)
+        before = min(records.moment_text(before, "the moment to prune before"), now)
         counted = {table: self._prune(table, before, count_only=True) for table in retention.PRUNED}
         if dry_run or not any(counted.values()):
             return counted
@@ -372,14 +366,14 @@ class Store(ABC):
         return self._read(lambda transaction: [decode(row) for row in transaction.rows(statement, values)])
 
     def _open(self, transaction: Transaction, question: Question, at: str) -> PendingItem:
-        known = _find_key(transaction, QuestionKey.of(question))
+        known = _find_key(transaction, records.QuestionKey.of(question))
         if known is not None:
             return self._carry_out(transaction, questions.ask_again(known, question, at), at)
         unnumbered = questions.ask(questions.item_id(0), question, at).item
         ((number,),) = transaction.rows(self._writing.insert_item, self._writing.values(rows.item_row(unnumbered)))
         return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
 
-    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
+    def _change(self, which: str | records.QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
         def change(transaction: Transaction) -> PendingItem:
             at = iso_ms(self._clock.now())
             return self._carry_out(transaction, decide(_item(transaction, which), at), at)
@@ -440,13 +434,13 @@ def listing(
     return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [*given, limit]
 
 
-def _run(transaction: Transaction, run_id: str) -> Run | None:
+def _run(transaction: Transaction, run_id: str) -> records.Run | None:
     found = transaction.rows(RUN_BY_ID, [run_id])
     return rows.run_of(found[0]) if found else None
 
 
-def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
-    if isinstance(which, QuestionKey):
+def _item(transaction: Transaction, which: str | records.QuestionKey) -> PendingItem:
+    if isinstance(which, records.QuestionKey):
         item = _find_key(transaction, which)
     else:
         found = transaction.rows(ITEM_BY_NUMBER, [item_number(which)])
@@ -456,7 +450,7 @@ def _item(transaction: Transaction, which: str | QuestionKey) -> PendingItem:
     return item
 
 
-def _find_key(transaction: Transaction, key: QuestionKey) -> PendingItem | None:
+def _find_key(transaction: Transaction, key: records.QuestionKey) -> PendingItem | None:
     found = transaction.rows(ITEM_BY_KEY, [Part(key.part).value, key.project, key.key])
     return rows.item_of(found[0]) if found else None
 

@@ -15,23 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.control_plane.records import PendingFilter
-from bridgehead.control_plane.stores import open_store, record_file, rows
+from bridgehead.control_plane.stores import open_store, record_file, rows, sqlite
 from bridgehead.control_plane.stores.base import FOLLOW_PAGE, Store
 from bridgehead.control_plane.stores.failures import NotARecord
 from bridgehead.control_plane.stores.migrations import Row
-from bridgehead.control_plane.stores.sqlite import (
-    APPLICATION_ID,
-    FRAME_HEAD,
-    LOG_HEAD,
-    failure,
-    is_record_file,
-    log_damage,
-    log_of,
-    mark_of,
-    note_damage,
-    noted_damage,
-    primary_code,
-)
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import translated
 from bridgehead.host.files import put_in_place
@@ -73,9 +60,9 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
     if path is None:
         with open_store(address, read_only=True) as store:
             return _counted(store.where, _rows_of(store))
-    if not is_record_file(path):
+    if not sqlite.is_record_file(path):
         return Inspection(str(path), note="there is no record yet")
-    if (damage := log_damage(path)) is not None:
+    if (damage := sqlite.log_damage(path)) is not None:
         return Inspection(str(path), (damage,))
     part = quick and path.stat().st_size > LARGE_BYTES
     try:
@@ -93,18 +80,18 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
 
 def raise_unless_damaged(path: Path, error: sqlite3.Error) -> None:
     """A lock or a disk that fails says nothing about the record."""
-    if hasattr(error, "sqlite_errorcode") and primary_code(error) not in DAMAGED:
-        raise failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
+    if hasattr(error, "sqlite_errorcode") and sqlite.primary_code(error) not in DAMAGED:
+        raise sqlite.failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
 
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
     """`inspect`, and note the result: a damaged record takes no more events until all of it was found whole."""
     found, path = inspect(address, quick=quick), record_file(address)
     if path is not None and found.damage:
-        note_damage(path, found.damage[0])
-    elif path is not None and not quick and (earlier := noted_damage(path)) is not None:
-        with translated(mark_of(path), "removed"):
-            mark_of(path).unlink()
+        sqlite.note_damage(path, found.damage[0])
+    elif path is not None and not quick and (earlier := sqlite.noted_damage(path)) is not None:
+        with translated(sqlite.mark_of(path), "removed"):
+            sqlite.mark_of(path).unlink()
         return msgspec.structs.replace(found, note=f"writing to it is allowed again; it was damaged: {earlier}")
     return found
 
@@ -118,12 +105,12 @@ def export(address: str | Path) -> Iterator[Exported]:
     elif damage := inspect(path).damage:
         yield from (Exported(None, None, complaint) for complaint in damage)
         yield from _scattered_rows(path)
-    elif is_record_file(path):
+    elif sqlite.is_record_file(path):
         try:
             with _connected(path) as connection:
                 yield from _all_rows(connection, None)
         except sqlite3.Error as error:
-            raise failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
+            raise sqlite.failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
 
 
 def back_up(address: str | Path, target: Path) -> Inspection:
@@ -154,7 +141,7 @@ def back_up(address: str | Path, target: Path) -> Inspection:
             if not put_in_place(copy, target):
                 raise UserError(f"{target} already exists and was not overwritten", hint="choose another file")
     except sqlite3.Error as error:
-        raise failure(f"{path} (copied to {target})", error, waited_seconds=BUSY_SECONDS) from error
+        raise sqlite.failure(f"{path} (copied to {target})", error, waited_seconds=BUSY_SECONDS) from error
     finally:
         with suppress(OSError):
             copy.unlink()
@@ -206,7 +193,7 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
         known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if known and not known & {*TABLES}:
             raise NotARecord(str(path), "it is an SQLite file of another program")
-        if application_id != APPLICATION_ID or "events" not in known:
+        if application_id != sqlite.APPLICATION_ID or "events" not in known:
             raise sqlite3.DatabaseError("its first page is damaged" if path.stat().st_size else "it is empty")
         yield connection
 
@@ -250,7 +237,7 @@ def _judged(table: str, row: Row) -> Exported:
 
 def _scattered_rows(path: Path) -> Iterator[Exported]:
     with translated(path, "read"), path.open("rb") as file:
-        pages = Pages(file.read(), log_of(path).read_bytes() if log_of(path).exists() else b"")
+        pages = Pages(file.read(), sqlite.log_of(path).read_bytes() if sqlite.log_of(path).exists() else b"")
     seen: set[tuple[str, object]] = set()
     for number, columns in pages.rows():
         # A column that is the row's number is empty in the file.
@@ -271,10 +258,10 @@ class Pages:
             number: content[start : start + self._size]
             for number, start in enumerate(range(0, len(content), self._size), start=1)
         }
-        salts, length = log[16:24], FRAME_HEAD + self._size
-        for start in range(LOG_HEAD, len(log) - length + 1, length):
+        salts, length = log[16:24], sqlite.FRAME_HEAD + self._size
+        for start in range(sqlite.LOG_HEAD, len(log) - length + 1, length):
             if log[start + 8 : start + 16] == salts:
-                self._pages[int.from_bytes(log[start : start + 4])] = log[start + FRAME_HEAD : start + length]
+                self._pages[int.from_bytes(log[start : start + 4])] = log[start + sqlite.FRAME_HEAD : start + length]
 
     def rows(self) -> Iterator[tuple[int, list[Any]]]:
         """The number and the columns of each row that has as many as one of ours."""

@@ -10,20 +10,7 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS, timeout_skip_reason
 from bridgehead.contract.words import Intensity
-from bridgehead.council.calls import (
-    Call,
-    CallFailed,
-    CallKey,
-    DeadlineReached,
-    GivenUp,
-    Interrupted,
-    Reply,
-    Role,
-    Seat,
-    SeatEvent,
-    Step,
-    Turn,
-)
+from bridgehead.council import calls
 from bridgehead.council.debate.answers import (
     consolidated,
     note_trouble,
@@ -54,7 +41,7 @@ from bridgehead.council.reporting.seat_report import SeatFacts, closing_facts, c
 NO_ANSWER: Final = "no_answer"
 INTERRUPTED: Final = "interrupted"
 
-SeatInput = Reply | CallFailed | DeadlineReached | GivenUp | Interrupted
+SeatInput = calls.Reply | calls.CallFailed | calls.DeadlineReached | calls.GivenUp | calls.Interrupted
 BUDGET: Final = "budget"
 
 
@@ -65,7 +52,7 @@ class SeatRun:
     """
 
     def __init__(
-        self, seat: Seat, task: BridgeInput, inputs: RunInputs, *, budget: Budget | None = None, seating: int = 1
+        self, seat: calls.Seat, task: BridgeInput, inputs: RunInputs, *, budget: Budget | None = None, seating: int = 1
     ) -> None:
         self.seat = seat
         self.task = task
@@ -80,9 +67,9 @@ class SeatRun:
         self._models_seen: list[str] = []
         """Models that really answered, where the runtime says which."""
         self._started_at = self._at = ""
-        self._events: list[SeatEvent] = []
-        self._calls: list[Call] = []
-        self._cancelled: tuple[CallKey, ...] = ()
+        self._events: list[calls.SeatEvent] = []
+        self._calls: list[calls.Call] = []
+        self._cancelled: tuple[calls.CallKey, ...] = ()
         self._batch: CallBatch | None = None
         self._then: Callable[[], None] | None = None
         ledger = Ledger(seat.id_prefix, inputs.tree, self._log)
@@ -99,21 +86,21 @@ class SeatRun:
         )
         self._ending: str | None = None
 
-    def start(self, at: str) -> Turn:
+    def start(self, at: str) -> calls.Turn:
         """Begin; returns the calls of Round 1."""
         self._started_at = self._at = at
         self._log("bridge_start", bridge=self.seat.name, session_id=self.task.session_id, timestamp=at)
         self._begin()
         return self._turn()
 
-    def feed(self, happened: SeatInput) -> Turn:
+    def feed(self, happened: SeatInput) -> calls.Turn:
         """Something happened; returns what is to be done now. After the report everything is ignored."""
         if self.report is not None or self._batch is None:
-            return Turn()
+            return calls.Turn()
         self._at = happened.at
-        if isinstance(happened, Reply) and happened.model and happened.model not in self._models_seen:
+        if isinstance(happened, calls.Reply) and happened.model and happened.model not in self._models_seen:
             self._models_seen.append(happened.model)
-        if isinstance(happened, Reply | CallFailed):
+        if isinstance(happened, calls.Reply | calls.CallFailed):
             self._calls += self._batch.received(happened)
             self._go_on()
         else:
@@ -121,16 +108,16 @@ class SeatRun:
         return self._turn()
 
     @property
-    def outstanding(self) -> tuple[CallKey, ...]:
+    def outstanding(self) -> tuple[calls.CallKey, ...]:
         """Keys of the calls that have no result yet."""
         return self._batch.outstanding if self._batch is not None and self.report is None else ()
 
-    def _stop_waiting(self, happened: DeadlineReached | GivenUp | Interrupted) -> None:
-        if isinstance(happened, DeadlineReached):
+    def _stop_waiting(self, happened: calls.DeadlineReached | calls.GivenUp | calls.Interrupted) -> None:
+        if isinstance(happened, calls.DeadlineReached):
             reason = timeout_skip_reason(self.seat.timeout_seconds)
             self._log("deadline_reached", detail=f"after {self.seat.deadline_seconds} s")
         else:
-            reason = NO_ANSWER if isinstance(happened, GivenUp) else INTERRUPTED
+            reason = NO_ANSWER if isinstance(happened, calls.GivenUp) else INTERRUPTED
         if self._batch is not None:
             self._cancelled = self._batch.give_up(reason)
         self._cut_short(reason)
@@ -151,7 +138,7 @@ class SeatRun:
             then()
 
     def _log(self, event: str, **fields: Any) -> None:
-        self._events.append(SeatEvent(self.seat.name, event, fields))
+        self._events.append(calls.SeatEvent(self.seat.name, event, fields))
 
     def _warn(self, code: str) -> None:
         if code not in self._warnings:
@@ -182,8 +169,8 @@ class SeatRun:
         self.report = report
         self._log("bridge_complete", **closing_facts(report, self._at))
 
-    def _turn(self) -> Turn:
-        turn = Turn(
+    def _turn(self) -> calls.Turn:
+        turn = calls.Turn(
             events=tuple(self._events),
             seat_reports=(self.report,) if self.report is not None else (),
             cancelled=self._cancelled,
@@ -256,7 +243,7 @@ class SeatRun:
         replies = batch.in_order()
         take_items(run, replies)
         settle(run, batch)
-        spoken = [one for one in replies if one.ask.call.key.role is Role.CHALLENGER]
+        spoken = [one for one in replies if one.ask.call.key.role is calls.Role.CHALLENGER]
         missing = run.debate.owed(shown for one in spoken for shown in one.ask.shown_ids)
         if spoken and missing:
             self._ask([reminder_ask(run, spoken[-1], missing)], self._after_reminder)
@@ -321,11 +308,11 @@ class SeatRun:
         `reason`: why a seat that has nothing is skipped.
         """
         run, batch = self._run, self._settled_batch()
-        step = next((ask.call.key.step for ask in batch.asks), Step.ANALYSIS)
-        if step is Step.ANALYSIS and not covered_domains(batch):
+        step = next((ask.call.key.step for ask in batch.asks), calls.Step.ANALYSIS)
+        if step is calls.Step.ANALYSIS and not covered_domains(batch):
             self._finish(skipped_report(self.task, self._facts(), reason))
             return
-        take = {Step.RESPONSE: take_responses, Step.RULING: take_rulings}.get(step, take_items)
+        take = {calls.Step.RESPONSE: take_responses, calls.Step.RULING: take_rulings}.get(step, take_items)
         take(run, batch.in_order())
         settle(run, batch)
         run.roster.leave_unexplored()

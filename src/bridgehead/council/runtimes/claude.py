@@ -13,6 +13,7 @@ from bridgehead.contract.timeouts import STANDING_AGENTS
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.request.settings import MEDIUM
+from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -28,24 +29,7 @@ from bridgehead.council.runtimes.base import (
 )
 from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.cli import CliConnection, StartupErrors, option, refused_without_record, succeeded
-from bridgehead.council.runtimes.exchange import (
-    CallOutcome,
-    HttpReply,
-    HttpRequest,
-    Received,
-    Request,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-    cost_at,
-    count_at,
-    last_of,
-    listed_ids,
-    mapping_at,
-    objects_in,
-    read_http,
-    text_at,
-)
+from bridgehead.council.runtimes.exchange import text_at
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
 
@@ -64,9 +48,9 @@ _READ: Final = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens
 LOGIN_HINT: Final = "run `claude` once and log in with /login, or set ANTHROPIC_API_KEY"
 
 
-def read_claude(result: CommandResult) -> CallOutcome:
+def read_claude(result: CommandResult) -> exchange.CallOutcome:
     """The outcome of `claude -p --output-format json|stream-json`."""
-    record = last_of(list(objects_in(result.text())), "result")
+    record = exchange.last_of(list(exchange.objects_in(result.text())), "result")
     if record is None:
         return refused_without_record("claude", result, STARTUP_ERRORS)
     text = text_at(record, "result")
@@ -75,29 +59,31 @@ def read_claude(result: CommandResult) -> CallOutcome:
     if record.get("is_error") is not False:
         status = record.get("api_error_status")
         error_class = classify(text, status if isinstance(status, int) else None)
-        return RuntimeRefusal(error_class, text or "claude reported an error", result.error_text(), usage=usage)
-    answered = RuntimeAnswer(text, text_at(record, "session_id") or None, _model(record), usage)
+        return exchange.RuntimeRefusal(
+            error_class, text or "claude reported an error", result.error_text(), usage=usage
+        )
+    answered = exchange.RuntimeAnswer(text, text_at(record, "session_id") or None, _model(record), usage)
     return succeeded("claude", result, answered)
 
 
 def _model_usage(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    used = mapping_at(record, "modelUsage")
+    used = exchange.mapping_at(record, "modelUsage")
     return {model: counts for model, counts in used.items() if isinstance(counts, dict)}
 
 
 def _model(record: Mapping[str, Any]) -> str | None:
     """The model that wrote most of the answer; small ones may have helped."""
     used = _model_usage(record)
-    return max(used, key=lambda model: count_at(used[model], "outputTokens"), default=None)
+    return max(used, key=lambda model: exchange.count_at(used[model], "outputTokens"), default=None)
 
 
 def _usage(record: Mapping[str, Any]) -> CallUsage:
     # `usage` is all zero after a cut stream, `modelUsage` is right (runtimes §3).
     counts = list(_model_usage(record).values())
     return CallUsage(
-        tokens_in=sum(count_at(each, name) for each in counts for name in _READ) if counts else None,
-        tokens_out=sum(count_at(each, "outputTokens") for each in counts) if counts else None,
-        cost_usd=cost_at(record, "total_cost_usd"),
+        tokens_in=sum(exchange.count_at(each, name) for each in counts for name in _READ) if counts else None,
+        tokens_out=sum(exchange.count_at(each, "outputTokens") for each in counts) if counts else None,
+        cost_usd=exchange.cost_at(record, "total_cost_usd"),
     )
 
 
@@ -132,7 +118,7 @@ class ClaudeCli(CliConnection):
             return None
         return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
 
-    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+    def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         # `user` alone: a tree's own settings could send key and traffic elsewhere and run commands (runtimes §2.6).
         fixed = ["-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"]
         # `--tools` restricts; `--allowedTools` only pre-approves (runtimes §3).
@@ -143,17 +129,17 @@ class ClaudeCli(CliConnection):
         effort = option("--effort", ask.reasoning) if "--effort" in self.flags else []
         return [*fixed, *tools, *_servers(ask), *mode, *model, *effort, *self._continuity(ask), *self.extra_arguments]
 
-    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         return read_claude(result)
 
-    def _continuity(self, ask: RuntimeRequest) -> list[str]:
+    def _continuity(self, ask: exchange.RuntimeRequest) -> list[str]:
         if ask.session:
             return option("--resume", ask.session)
         forgets = not self.keeps_history and "--no-session-persistence" in self.flags
         return ["--no-session-persistence"] if forgets else []
 
 
-def _servers(ask: RuntimeRequest) -> list[str]:
+def _servers(ask: exchange.RuntimeRequest) -> list[str]:
     """The MCP servers of this call and no others; what they offer needs nobody's permission."""
     if not ask.tools:
         return []
@@ -200,37 +186,40 @@ class ClaudeApi(Connection):
 
     def models(self, machine: Machine) -> list[str] | None:
         listed = machine.get(f"{self._url}/v1/models", self._headers)
-        return listed_ids(listed.text) or None if listed.status == 200 else None
+        return exchange.listed_ids(listed.text) or None if listed.status == 200 else None
 
-    def ask(self, ask: RuntimeRequest) -> Request:
+    def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         body = {
             "model": ask.model or "",
             "max_tokens": API_MAX_TOKENS,
             "messages": [{"role": "user", "content": ask.prompt}],
         }
-        return HttpRequest("POST", f"{self._url}/v1/messages", self._headers, body)
+        return exchange.HttpRequest("POST", f"{self._url}/v1/messages", self._headers, body)
 
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
-        return read_http("the Messages API", received, _read_message)
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.CallOutcome | exchange.Request:
+        return exchange.read_http("the Messages API", received, _read_message)
 
 
-def _read_message(document: Mapping[str, Any], reply: HttpReply) -> CallOutcome:
+def _read_message(document: Mapping[str, Any], reply: exchange.HttpReply) -> exchange.CallOutcome:
     if reply.status != 200:
-        error = mapping_at(document, "error")
+        error = exchange.mapping_at(document, "error")
         message = text_at(error, "message") or f"HTTP {reply.status}"
-        return RuntimeRefusal(classify(f"{text_at(error, 'type')} {message}", reply.status), message)
+        return exchange.RuntimeRefusal(classify(f"{text_at(error, 'type')} {message}", reply.status), message)
     blocks = document.get("content")
     if not isinstance(blocks, list):
-        return RuntimeRefusal(ErrorClass.MALFORMED, "the Messages API gave an answer without content")
+        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, "the Messages API gave an answer without content")
     text = "".join(text_at(block, "text") for block in blocks if isinstance(block, dict))
-    usage = mapping_at(document, "usage")
+    usage = exchange.mapping_at(document, "usage")
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     used = CallUsage(
-        tokens_in=sum(count_at(usage, name) for name in names), tokens_out=count_at(usage, "output_tokens")
+        tokens_in=sum(exchange.count_at(usage, name) for name in names),
+        tokens_out=exchange.count_at(usage, "output_tokens"),
     )
     if not text.strip():
-        return RuntimeRefusal(ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used)
-    return RuntimeAnswer(text, model=text_at(document, "model") or None, usage=used)
+        return exchange.RuntimeRefusal(ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used)
+    return exchange.RuntimeAnswer(text, model=text_at(document, "model") or None, usage=used)
 
 
 @runtime("claude")

@@ -15,6 +15,7 @@ from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import choose_reasoning_level
+from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -35,21 +36,6 @@ from bridgehead.council.runtimes.cli import (
     refused_without_record,
     stderr_of,
     succeeded,
-)
-from bridgehead.council.runtimes.exchange import (
-    NOTHING_REPORTED,
-    CallOutcome,
-    Received,
-    Request,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-    ToolServer,
-    count_at,
-    last_of,
-    mapping_at,
-    objects_in,
-    text_at,
 )
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
@@ -79,26 +65,28 @@ APPROVED: Final = 'default_tools_approval_mode="approve"'
 _MULTI_AGENT: Final = re.compile(r"^multi_agent\s+.*\btrue\s*$", re.MULTILINE)
 
 
-def read_codex(result: CommandResult, *, earlier: CallUsage = NOTHING_REPORTED) -> CallOutcome:
+def read_codex(result: CommandResult, *, earlier: CallUsage = exchange.NOTHING_REPORTED) -> exchange.CallOutcome:
     """The outcome of one turn; `earlier` is what the thread had used before, because codex counts per thread."""
-    events = list(objects_in(result.text()))
-    failed = last_of(events, "turn.failed")
+    events = list(exchange.objects_in(result.text()))
+    failed = exchange.last_of(events, "turn.failed")
     if failed is not None:
-        message = text_at(mapping_at(failed, "error"), "message") or "codex reported a failed turn"
-        return RuntimeRefusal(classify(message), message, stderr_of(result))
-    completed = last_of(events, "turn.completed")
+        message = exchange.text_at(exchange.mapping_at(failed, "error"), "message") or "codex reported a failed turn"
+        return exchange.RuntimeRefusal(classify(message), message, stderr_of(result))
+    completed = exchange.last_of(events, "turn.completed")
     if completed is None:
         return _unfinished(events, result)
-    started = last_of(events, "thread.started") or {}
-    usage = _usage(mapping_at(completed, "usage"), earlier)
-    answered = RuntimeAnswer(_last_message(events), text_at(started, "thread_id") or None, None, usage)
+    started = exchange.last_of(events, "thread.started") or {}
+    usage = _usage(exchange.mapping_at(completed, "usage"), earlier)
+    answered = exchange.RuntimeAnswer(
+        _last_message(events), exchange.text_at(started, "thread_id") or None, None, usage
+    )
     return succeeded("codex", result, answered)
 
 
 def thread_usage(result: CommandResult) -> CallUsage:
     """What the whole thread has used so far; to be subtracted from the next turn's numbers."""
-    completed = last_of(list(objects_in(result.text())), "turn.completed") or {}
-    return _usage(mapping_at(completed, "usage"), NOTHING_REPORTED)
+    completed = exchange.last_of(list(exchange.objects_in(result.text())), "turn.completed") or {}
+    return _usage(exchange.mapping_at(completed, "usage"), exchange.NOTHING_REPORTED)
 
 
 def catalogue(printed: str) -> list[str] | None:
@@ -109,29 +97,29 @@ def catalogue(printed: str) -> list[str] | None:
     return [str(model["slug"]) for model in models if isinstance(model, dict) and "slug" in model]
 
 
-def _unfinished(events: list[dict[str, Any]], result: CommandResult) -> RuntimeRefusal:
+def _unfinished(events: list[dict[str, Any]], result: CommandResult) -> exchange.RuntimeRefusal:
     """A run without the last word of a turn; a top-level `error` before it is only a retry notice."""
     if events and result.exit_code != 0:
-        return RuntimeRefusal(ErrorClass.OTHER, "codex ended before its turn did", stderr_of(result))
+        return exchange.RuntimeRefusal(ErrorClass.OTHER, "codex ended before its turn did", stderr_of(result))
     refused = refused_without_record("codex", result, STARTUP_ERRORS)
     if result.exit_code == EXIT_USAGE:
-        return RuntimeRefusal(ErrorClass.BAD_USAGE, refused.message, refused.detail)
+        return exchange.RuntimeRefusal(ErrorClass.BAD_USAGE, refused.message, refused.detail)
     return refused
 
 
 def _last_message(events: list[dict[str, Any]]) -> str:
-    items = [mapping_at(event, "item") for event in events if event.get("type") == "item.completed"]
-    messages = [text_at(item, "text") for item in items if item.get("type") == "agent_message"]
+    items = [exchange.mapping_at(event, "item") for event in events if event.get("type") == "item.completed"]
+    messages = [exchange.text_at(item, "text") for item in items if item.get("type") == "agent_message"]
     return messages[-1] if messages else ""
 
 
 def _usage(counts: Mapping[str, Any], earlier: CallUsage) -> CallUsage:
     if not counts:
-        return NOTHING_REPORTED
+        return exchange.NOTHING_REPORTED
     # cached_input_tokens is part of input_tokens, reasoning tokens are part of output_tokens.
     return CallUsage(
-        tokens_in=max(count_at(counts, "input_tokens") - (earlier.tokens_in or 0), 0),
-        tokens_out=max(count_at(counts, "output_tokens") - (earlier.tokens_out or 0), 0),
+        tokens_in=max(exchange.count_at(counts, "input_tokens") - (earlier.tokens_in or 0), 0),
+        tokens_out=max(exchange.count_at(counts, "output_tokens") - (earlier.tokens_out or 0), 0),
     )
 
 
@@ -174,7 +162,7 @@ class CodexCli(CliConnection):
     def has_agents(self, machine: Machine) -> bool:
         return multi_agent_enabled(machine, self)
 
-    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
+    def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         environment = super().environment(ask)
         name = self._key_variable
         if name and (value := self.setup.environment.get(name)):
@@ -192,7 +180,7 @@ class CodexCli(CliConnection):
     def own_sandbox(self) -> str:
         return "codex's own sandbox" if sys.platform == "darwin" and self._has_profiles() else ""
 
-    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+    def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         if ask.session:
             # `resume` has no -s and no -C (runtimes §4).
             where = self._sandbox(ask, "-c", 'sandbox_mode="{}"')
@@ -201,22 +189,24 @@ class CodexCli(CliConnection):
         forgets = not self.keeps_history and "--ephemeral" in self.flags
         return ["exec", *self._common(ask), *where, *(["--ephemeral"] if forgets else []), *self._shape(ask), "-"]
 
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.CallOutcome | exchange.Request:
         """A provider that does not take the schema is asked again without it, and never with it after that."""
         outcome = super().read(ask, received)
-        if isinstance(outcome, RuntimeRefusal) and self._shape(ask) and "schema" in outcome.message.casefold():
+        if isinstance(outcome, exchange.RuntimeRefusal) and self._shape(ask) and "schema" in outcome.message.casefold():
             self._takes_schemas = False
             return self.ask(ask)
         return outcome
 
-    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
-        earlier = self._thread_usage.get(ask.session or "", NOTHING_REPORTED)
+    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
+        earlier = self._thread_usage.get(ask.session or "", exchange.NOTHING_REPORTED)
         outcome = read_codex(result, earlier=earlier)
-        if isinstance(outcome, RuntimeAnswer) and outcome.session:
+        if isinstance(outcome, exchange.RuntimeAnswer) and outcome.session:
             self._thread_usage[outcome.session] = thread_usage(result)
         return outcome
 
-    def _sandbox(self, ask: RuntimeRequest, flag: str, form: str) -> list[str]:
+    def _sandbox(self, ask: exchange.RuntimeRequest, flag: str, form: str) -> list[str]:
         """A profile under which commands see the workspace and no home; before there were profiles, the old modes."""
         if not self._has_profiles():
             return [flag, form.format("workspace-write" if ask.may_write else "read-only")]
@@ -234,11 +224,11 @@ class CodexCli(CliConnection):
         numbers = tuple(int(part) for part in (self.version or "0").split(".") if part.isdecimal())
         return numbers >= PROFILES_SINCE
 
-    def _shape(self, ask: RuntimeRequest) -> list[str]:
+    def _shape(self, ask: exchange.RuntimeRequest) -> list[str]:
         usable = self._takes_schemas and ask.schema_file is not None and "--output-schema" in self.flags
         return ["--output-schema", str(ask.schema_file)] if usable else []
 
-    def _common(self, ask: RuntimeRequest) -> list[str]:
+    def _common(self, ask: exchange.RuntimeRequest) -> list[str]:
         # Nobody is there to be asked whether a tool may be used.
         servers = [f"mcp_servers.{one.name}={{{_started(one)},{APPROVED}}}" for one in ask.tools]
         config = [word for entry in (*FIXED_CONFIG, *servers) for word in ("-c", entry)]
@@ -248,7 +238,7 @@ class CodexCli(CliConnection):
         return ["--json", "--skip-git-repo-check", *config, *effort, *model, *self.extra_arguments]
 
 
-def _started(server: ToolServer) -> str:
+def _started(server: exchange.ToolServer) -> str:
     command = f"command={json.dumps(server.words[:1])[1:-1]},args={json.dumps(server.words[1:])}"
     return f"url={json.dumps(server.url)}" if server.url else command
 
@@ -280,7 +270,12 @@ def provider_key_variable(machine: Machine) -> str | None:
         config = tomllib.loads(machine.read_user_file(folder / "config.toml") or "")
     except (ValueError, RecursionError):
         return None
-    return text_at(mapping_at(config, "model_providers", str(config.get("model_provider", ""))), "env_key") or None
+    return (
+        exchange.text_at(
+            exchange.mapping_at(config, "model_providers", str(config.get("model_provider", ""))), "env_key"
+        )
+        or None
+    )
 
 
 @runtime("codex")

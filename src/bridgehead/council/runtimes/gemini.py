@@ -12,6 +12,7 @@ from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import MEDIUM
+from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     Barred,
@@ -31,19 +32,6 @@ from bridgehead.council.runtimes.cli import (
     refused_without_record,
     stderr_of,
     succeeded,
-)
-from bridgehead.council.runtimes.exchange import (
-    NOTHING_REPORTED,
-    CallOutcome,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-    count_at,
-    last_of,
-    last_pretty_object,
-    mapping_at,
-    objects_in,
-    text_at,
 )
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
@@ -69,57 +57,59 @@ LOGIN_HINT: Final = "run `gemini` once and log in, or set GEMINI_API_KEY"
 REASONING_UNSUPPORTED: Final = "reasoning_level_unsupported:gemini"
 
 
-def read_gemini(result: CommandResult) -> CallOutcome:
+def read_gemini(result: CommandResult) -> exchange.CallOutcome:
     """The outcome of `gemini --output-format json|stream-json`."""
     printed = result.text()
-    events = list(objects_in(printed))
-    if (final := last_of(events, "result")) is not None:
+    events = list(exchange.objects_in(printed))
+    if (final := exchange.last_of(events, "result")) is not None:
         return _read_stream(events, final, result)
     whole = object_from(printed) or {}
     # A stream that was cut leaves an error beside the words that came; they are used (runtimes §11).
-    if (error := mapping_at(whole, "error")) and not text_at(whole, "response").strip():
+    if (error := exchange.mapping_at(whole, "error")) and not exchange.text_at(whole, "response").strip():
         return _refused_by_record(error, result)
     return _read_whole(whole, result) if "response" in whole else _read_error(result)
 
 
-def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> CallOutcome:
-    usage = _stream_usage(mapping_at(final, "stats"))
+def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> exchange.CallOutcome:
+    usage = _stream_usage(exchange.mapping_at(final, "stats"))
     said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
-    text = "".join(text_at(event, "content") for event in said)
+    text = "".join(exchange.text_at(event, "content") for event in said)
     # As in the other format: a cut stream ends with code 0, and without an error in the last record.
     was_cut = result.exit_code == 0 and "error" not in final and bool(text.strip())
     if final.get("status") != "success" and not was_cut:
         return _refused(_stream_error(events, final), result, usage)
     first = next((event for event in events if event.get("type") == "init"), {})
-    models = list(mapping_at(final, "stats", "models"))
-    answered = RuntimeAnswer(text, text_at(first, "session_id") or None, models[0] if models else None, usage)
+    models = list(exchange.mapping_at(final, "stats", "models"))
+    answered = exchange.RuntimeAnswer(
+        text, exchange.text_at(first, "session_id") or None, models[0] if models else None, usage
+    )
     return succeeded("gemini", result, answered)
 
 
 def _stream_error(events: list[dict[str, Any]], final: Mapping[str, Any]) -> str:
     """Why a stream ended in an error: the last record says it, or an `error` event before it."""
-    said = [text_at(event, "message") for event in events if event.get("type") == "error"]
-    told = text_at(mapping_at(final, "error"), "message") or next(filter(None, reversed(said)), "")
+    said = [exchange.text_at(event, "message") for event in events if event.get("type") == "error"]
+    told = exchange.text_at(exchange.mapping_at(final, "error"), "message") or next(filter(None, reversed(said)), "")
     return told or UNEXPLAINED
 
 
-def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> CallOutcome:
-    models = mapping_at(whole, "stats", "models")
-    counts = [mapping_at(models, name, "tokens") for name in models]
+def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> exchange.CallOutcome:
+    models = exchange.mapping_at(whole, "stats", "models")
+    counts = [exchange.mapping_at(models, name, "tokens") for name in models]
     usage = CallUsage(
-        tokens_in=sum(count_at(each, "prompt") for each in counts) if counts else None,
-        tokens_out=sum(count_at(each, "candidates") + count_at(each, "thoughts") for each in counts)
+        tokens_in=sum(exchange.count_at(each, "prompt") for each in counts) if counts else None,
+        tokens_out=sum(exchange.count_at(each, "candidates") + exchange.count_at(each, "thoughts") for each in counts)
         if counts
         else None,
     )
-    session = text_at(whole, "session_id") or None
-    answered = RuntimeAnswer(text_at(whole, "response"), session, next(iter(models), None), usage)
+    session = exchange.text_at(whole, "session_id") or None
+    answered = exchange.RuntimeAnswer(exchange.text_at(whole, "response"), session, next(iter(models), None), usage)
     return succeeded("gemini", result, answered)
 
 
-def _read_error(result: CommandResult) -> RuntimeRefusal:
+def _read_error(result: CommandResult) -> exchange.RuntimeRefusal:
     """Errors of the `json` format: the last object on stderr, after warnings and traces."""
-    error = mapping_at(last_pretty_object(result.error_text()) or {}, "error")
+    error = exchange.mapping_at(exchange.last_pretty_object(result.error_text()) or {}, "error")
     if error:
         return _refused_by_record(error, result)
     refused = refused_without_record("gemini", result, STARTUP_ERRORS)
@@ -128,13 +118,13 @@ def _read_error(result: CommandResult) -> RuntimeRefusal:
     return replace(refused, error_class=_class_of(stderr_of(result) or refused.message, result))
 
 
-def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> RuntimeRefusal:
-    message = text_at(error, "message") or UNEXPLAINED
-    return _refused(message, result, NOTHING_REPORTED, code=error.get("code"))
+def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> exchange.RuntimeRefusal:
+    message = exchange.text_at(error, "message") or UNEXPLAINED
+    return _refused(message, result, exchange.NOTHING_REPORTED, code=error.get("code"))
 
 
-def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> RuntimeRefusal:
-    return RuntimeRefusal(_class_of(message, result, code), message, stderr_of(result), usage=usage)
+def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> exchange.RuntimeRefusal:
+    return exchange.RuntimeRefusal(_class_of(message, result, code), message, stderr_of(result), usage=usage)
 
 
 def _class_of(message: str, result: CommandResult, code: object = None) -> ErrorClass:
@@ -159,9 +149,9 @@ def _status(code: object, result: CommandResult) -> int | None:
 
 def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
     if "total_tokens" not in stats:
-        return NOTHING_REPORTED
+        return exchange.NOTHING_REPORTED
     # Thoughts are in the total only.
-    total, tokens_in = count_at(stats, "total_tokens"), count_at(stats, "input_tokens")
+    total, tokens_in = exchange.count_at(stats, "total_tokens"), exchange.count_at(stats, "input_tokens")
     return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))
 
 
@@ -190,8 +180,8 @@ class GeminiCli(CliConnection):
             return Missing(CLI_NOT_FOUND, "gemini refused this account for good the last time it was asked")
         located = super().locate(setup, machine)
         if isinstance(located, GeminiCli):
-            chosen = mapping_at(_read_settings(machine, machine.home), "security", "auth")
-            located._auth_type = text_at(chosen, "selectedType") or None
+            chosen = exchange.mapping_at(_read_settings(machine, machine.home), "security", "auth")
+            located._auth_type = exchange.text_at(chosen, "selectedType") or None
         return located
 
     def barrier(self, machine: Machine) -> Barred | None:
@@ -199,7 +189,7 @@ class GeminiCli(CliConnection):
             return None
         return Barred(Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}")
 
-    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
+    def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         """A `.env` in the tree could name another address, so ours is named where that does no harm (runtimes §2.6).
 
         With an address but without a chosen method the CLI takes the method "gateway" and fails, so the default
@@ -210,14 +200,14 @@ class GeminiCli(CliConnection):
             environment.setdefault(BASE_URL_VARIABLE, API_URL)
         return environment
 
-    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+    def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         # An untrusted folder would silently turn `plan` into `default` and then end the run (runtimes §5).
         mode = "auto_edit" if ask.may_write else "plan"
         fixed = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
         model, session = option("--model", ask.model), option("--resume", ask.session)
         return [*fixed, *model, *session, *self.extra_arguments]
 
-    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         return read_gemini(result)
 
 
@@ -231,13 +221,13 @@ class AgyCli(CliConnection):
     own_folders: ClassVar = (".gemini", ".antigravity", ".config/antigravity")
     warnings = ("unverified_backend:agy",)
 
-    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+    def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         return ["--print", *self.extra_arguments]
 
-    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         if result.exit_code != 0:
             return refused_without_record("agy", result, ())
-        return succeeded("agy", result, RuntimeAnswer(result.text().strip()))
+        return succeeded("agy", result, exchange.RuntimeAnswer(result.text().strip()))
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
@@ -274,7 +264,7 @@ def has_auth_method(machine: Machine) -> bool:
 def _agents_enabled(setup: SeatSetup, machine: Machine) -> bool:
     for root in (setup.project, machine.home):
         settings = {} if root is None else _read_settings(machine, root)
-        enabled = mapping_at(settings, "experimental").get("enableAgents")
+        enabled = exchange.mapping_at(settings, "experimental").get("enableAgents")
         if isinstance(enabled, bool):
             return enabled
     return False

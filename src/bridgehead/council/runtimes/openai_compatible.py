@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -22,21 +23,6 @@ from bridgehead.council.runtimes.base import (
     runtime,
 )
 from bridgehead.council.runtimes.call_errors import classify
-from bridgehead.council.runtimes.exchange import (
-    CallOutcome,
-    HttpReply,
-    HttpRequest,
-    Received,
-    Request,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-    count_at,
-    listed_ids,
-    mapping_at,
-    read_http,
-    text_at,
-)
 from bridgehead.council.runtimes.machine import Machine
 
 _BAD_REQUEST: Final = (400, 404, 415, 422, 501)
@@ -47,7 +33,7 @@ class ChatEndpoint(Connection):
     runtime_name = "chat completions"
     reads_files = False
 
-    def __init__(self, base_url: str, key: str | None, key_variable: str | None, listing: HttpReply) -> None:
+    def __init__(self, base_url: str, key: str | None, key_variable: str | None, listing: exchange.HttpReply) -> None:
         self._url = base_url
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._key_variable = key_variable
@@ -76,23 +62,25 @@ class ChatEndpoint(Connection):
         return Barred(Status.HALTED, NOT_AUTHENTICATED, f"{self._url} refused the key; {hint}")
 
     def models(self, machine: Machine) -> list[str] | None:
-        return listed_ids(self._listing.text) or None
+        return exchange.listed_ids(self._listing.text) or None
 
     def default_model(self, machine: Machine) -> str | None:
         return next(iter(self.models(machine) or []), None)
 
-    def ask(self, ask: RuntimeRequest) -> Request:
+    def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         body: dict[str, Any] = {"model": ask.model or "", "messages": [{"role": "user", "content": ask.prompt}]}
         if ask.schema is not None and self._takes_schemas:
             shape = {"name": "answer", "schema": ask.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
-        return HttpRequest("POST", f"{self._url}/chat/completions", self._headers, body)
+        return exchange.HttpRequest("POST", f"{self._url}/chat/completions", self._headers, body)
 
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.CallOutcome | exchange.Request:
         """A server that does not know `response_format` is asked again without it, and never with it after that."""
-        outcome = read_http("the endpoint", received, _read_completion)
-        complains = isinstance(received, HttpReply) and received.status in _BAD_REQUEST
-        unexplained = isinstance(outcome, RuntimeRefusal) and outcome.error_class is ErrorClass.OTHER
+        outcome = exchange.read_http("the endpoint", received, _read_completion)
+        complains = isinstance(received, exchange.HttpReply) and received.status in _BAD_REQUEST
+        unexplained = isinstance(outcome, exchange.RuntimeRefusal) and outcome.error_class is ErrorClass.OTHER
         if complains and unexplained and ask.schema is not None and self._takes_schemas:
             self._takes_schemas = False
             return self.ask(ask)
@@ -106,26 +94,28 @@ def _is_http(address: str) -> bool:
         return False
 
 
-def _read_completion(document: Mapping[str, Any], reply: HttpReply) -> CallOutcome:
+def _read_completion(document: Mapping[str, Any], reply: exchange.HttpReply) -> exchange.CallOutcome:
     if reply.status != 200 or "error" in document:
-        error = mapping_at(document, "error")
-        message = text_at(error, "message") or f"HTTP {reply.status}"
+        error = exchange.mapping_at(document, "error")
+        message = exchange.text_at(error, "message") or f"HTTP {reply.status}"
         status = reply.status if reply.status != 200 else None
-        return RuntimeRefusal(classify(f"{error.get('code')} {message}", status), message)
+        return exchange.RuntimeRefusal(classify(f"{error.get('code')} {message}", status), message)
     choices = document.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return RuntimeRefusal(ErrorClass.MALFORMED, "the endpoint gave an answer without choices")
-    text = text_at(mapping_at(choices[0], "message"), "content")
-    usage = _usage(mapping_at(document, "usage"))
+        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, "the endpoint gave an answer without choices")
+    text = exchange.text_at(exchange.mapping_at(choices[0], "message"), "content")
+    usage = _usage(exchange.mapping_at(document, "usage"))
     if not text.strip():
-        return RuntimeRefusal(ErrorClass.EMPTY, "the endpoint gave an empty answer", usage=usage)
-    return RuntimeAnswer(text, model=text_at(document, "model") or None, usage=usage)
+        return exchange.RuntimeRefusal(ErrorClass.EMPTY, "the endpoint gave an empty answer", usage=usage)
+    return exchange.RuntimeAnswer(text, model=exchange.text_at(document, "model") or None, usage=usage)
 
 
 def _usage(counts: Mapping[str, Any]) -> CallUsage:
     if "prompt_tokens" not in counts:
         return CallUsage()
-    return CallUsage(tokens_in=count_at(counts, "prompt_tokens"), tokens_out=count_at(counts, "completion_tokens"))
+    return CallUsage(
+        tokens_in=exchange.count_at(counts, "prompt_tokens"), tokens_out=exchange.count_at(counts, "completion_tokens")
+    )
 
 
 @runtime("openai")

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage, sum_known
 from bridgehead.council.replies.reply import object_from
+from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
@@ -37,23 +38,7 @@ from bridgehead.council.runtimes.cli import (
     stderr_of,
     succeeded,
 )
-from bridgehead.council.runtimes.exchange import (
-    NOTHING_REPORTED,
-    CallOutcome,
-    HttpReply,
-    HttpRequest,
-    Received,
-    Request,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-    cost_at,
-    count_at,
-    mapping_at,
-    objects_in,
-    read_http,
-    text_at,
-)
+from bridgehead.council.runtimes.exchange import text_at
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
 from bridgehead.host.confinement import XDG_FOLDERS
@@ -101,36 +86,38 @@ class LoopGuard:
         return self._unknown_steps >= MOST_UNKNOWN_STEPS
 
 
-def read_opencode(result: CommandResult) -> CallOutcome:
+def read_opencode(result: CommandResult) -> exchange.CallOutcome:
     """The outcome of one run."""
-    events = list(objects_in(result.text()))
+    events = list(exchange.objects_in(result.text()))
     steps = [event for event in events if event.get("type") == "step_finish"]
-    usage = _usage([mapping_at(step, "part") for step in steps])
+    usage = _usage([exchange.mapping_at(step, "part") for step in steps])
     error = next((event for event in events if event.get("type") == "error"), None)
     if error is not None:
-        return read_error(mapping_at(error, "error"), stderr_of(result), usage)
+        return read_error(exchange.mapping_at(error, "error"), stderr_of(result), usage)
     if any(_reason(step) == "unknown" for step in steps) and _reason(steps[-1]) != "stop":
         message = "the model's replies had no end, and opencode kept asking"
-        return RuntimeRefusal(ErrorClass.MALFORMED, message, stderr_of(result), usage=usage)
+        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, message, stderr_of(result), usage=usage)
     if not steps:
         return refused_without_record("opencode", result, STARTUP_ERRORS)
-    answered = RuntimeAnswer(_last_words(events), text_at(events[0], "sessionID") or None, None, usage)
+    answered = exchange.RuntimeAnswer(_last_words(events), text_at(events[0], "sessionID") or None, None, usage)
     return succeeded("opencode", result, answered)
 
 
-def read_error(error: Mapping[str, Any], detail: str, usage: CallUsage) -> RuntimeRefusal:
+def read_error(error: Mapping[str, Any], detail: str, usage: CallUsage) -> exchange.RuntimeRefusal:
     """An error object of opencode, from an event or from its HTTP server."""
-    data = mapping_at(error, "data")
+    data = exchange.mapping_at(error, "data")
     message = text_at(data, "message") or text_at(error, "name") or "opencode reported an error"
     if text_at(error, "name") == "ContextOverflowError":
-        return RuntimeRefusal(ErrorClass.TOO_LONG, message, detail, usage=usage)
+        return exchange.RuntimeRefusal(ErrorClass.TOO_LONG, message, detail, usage=usage)
     # A model that is not in the configuration fails before any request; only a reference to a log tells.
     if text_at(error, "name") == "UnknownError" and "ref" in data:
         message = f"{message} (usually: no such model in opencode's configuration)"
-        return RuntimeRefusal(ErrorClass.UNKNOWN_MODEL, message, detail, usage=usage)
+        return exchange.RuntimeRefusal(ErrorClass.UNKNOWN_MODEL, message, detail, usage=usage)
     status = data.get("statusCode")
     text = f"{message}\n{text_at(data, 'responseBody')}"
-    return RuntimeRefusal(classify(text, status if isinstance(status, int) else None), message, detail, usage=usage)
+    return exchange.RuntimeRefusal(
+        classify(text, status if isinstance(status, int) else None), message, detail, usage=usage
+    )
 
 
 def listed_models(printed: str) -> list[str]:
@@ -140,17 +127,19 @@ def listed_models(printed: str) -> list[str]:
 
 def usage_of(part: Mapping[str, Any]) -> CallUsage:
     """Tokens of one step or message; `output` excludes reasoning and `input` excludes cache reads."""
-    tokens, cache = mapping_at(part, "tokens"), mapping_at(part, "tokens", "cache")
+    tokens, cache = exchange.mapping_at(part, "tokens"), exchange.mapping_at(part, "tokens", "cache")
     return CallUsage(
-        tokens_in=count_at(tokens, "input") + count_at(cache, "read") + count_at(cache, "write"),
-        tokens_out=count_at(tokens, "output") + count_at(tokens, "reasoning"),
-        cost_usd=cost_at(part, "cost"),
+        tokens_in=exchange.count_at(tokens, "input")
+        + exchange.count_at(cache, "read")
+        + exchange.count_at(cache, "write"),
+        tokens_out=exchange.count_at(tokens, "output") + exchange.count_at(tokens, "reasoning"),
+        cost_usd=exchange.cost_at(part, "cost"),
     )
 
 
 def _usage(parts: list[Mapping[str, Any]]) -> CallUsage:
     if not parts:
-        return NOTHING_REPORTED
+        return exchange.NOTHING_REPORTED
     each = [usage_of(part) for part in parts]
     return CallUsage(
         tokens_in=sum(usage.tokens_in or 0 for usage in each),
@@ -168,14 +157,14 @@ def _last_words(events: list[dict[str, Any]]) -> str:
             case "step_start":
                 words = []
             case "text":
-                words.append(text_at(mapping_at(event, "part"), "text"))
+                words.append(text_at(exchange.mapping_at(event, "part"), "text"))
             case "step_finish" if _reason(event) == "stop":
                 answer = "".join(words)
     return answer
 
 
 def _reason(event: Mapping[str, Any]) -> str:
-    return text_at(mapping_at(event, "part"), "reason")
+    return text_at(exchange.mapping_at(event, "part"), "reason")
 
 
 class OpencodeServer(Connection):
@@ -187,11 +176,11 @@ class OpencodeServer(Connection):
     keeps_history = True
     reads_files = False
 
-    def __init__(self, url: str, password: str | None, health: HttpReply) -> None:
+    def __init__(self, url: str, password: str | None, health: exchange.HttpReply) -> None:
         self._url = url
         self._headers = _basic_auth(password) if password else {}
         self._health = health
-        self._listing: HttpReply | None = None
+        self._listing: exchange.HttpReply | None = None
         self.version = text_at(object_from(health.text) or {}, "version") or None
 
     @classmethod
@@ -226,11 +215,11 @@ class OpencodeServer(Connection):
             f"{provider.get('id')}/{model}"
             for provider in providers
             if isinstance(provider, dict) and provider.get("id") != HOSTED_PROVIDER
-            for model in mapping_at(provider, "models")
+            for model in exchange.mapping_at(provider, "models")
         ]
         return found or None
 
-    def _list_providers(self, machine: Machine) -> HttpReply:
+    def _list_providers(self, machine: Machine) -> exchange.HttpReply:
         """Asked once: it takes seconds, and three steps of pre-flight look at it."""
         if self._listing is None:
             self._listing = machine.get(f"{self._url}/config/providers", self._headers, slow=True)
@@ -239,7 +228,7 @@ class OpencodeServer(Connection):
     def default_model(self, machine: Machine) -> str | None:
         return next(iter(self.models(machine) or []), None)
 
-    def ask(self, ask: RuntimeRequest) -> Request:
+    def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         if ask.session:
             return self._message(ask, ask.session)
         body = {
@@ -249,10 +238,14 @@ class OpencodeServer(Connection):
         }
         return self._post(f"/session?directory={quote(str(ask.workspace), safe='')}", body)
 
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
-        return read_http("the opencode server", received, lambda found, reply: self._read(ask, found, reply))
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.CallOutcome | exchange.Request:
+        return exchange.read_http("the opencode server", received, lambda found, reply: self._read(ask, found, reply))
 
-    def _read(self, ask: RuntimeRequest, document: Mapping[str, Any], reply: HttpReply) -> CallOutcome | Request:
+    def _read(
+        self, ask: exchange.RuntimeRequest, document: Mapping[str, Any], reply: exchange.HttpReply
+    ) -> exchange.CallOutcome | exchange.Request:
         if reply.status != 200:
             return _refusal(document, reply.status)
         created = text_at(document, "id")
@@ -260,7 +253,7 @@ class OpencodeServer(Connection):
             return self._message(ask, created)
         return read_message(document)
 
-    def _message(self, ask: RuntimeRequest, session: str) -> HttpRequest:
+    def _message(self, ask: exchange.RuntimeRequest, session: str) -> exchange.HttpRequest:
         body: dict[str, Any] = {
             "parts": [{"type": "text", "text": ask.prompt}],
             "agent": "build" if ask.may_write else "plan",
@@ -271,33 +264,33 @@ class OpencodeServer(Connection):
             body["model"] = {"providerID": provider, "modelID": model}
         return self._post(f"/session/{quote(session, safe='')}/message", body)
 
-    def _post(self, path: str, body: dict[str, Any]) -> HttpRequest:
-        return HttpRequest("POST", f"{self._url}{path}", self._headers, body)
+    def _post(self, path: str, body: dict[str, Any]) -> exchange.HttpRequest:
+        return exchange.HttpRequest("POST", f"{self._url}{path}", self._headers, body)
 
 
-def read_message(document: Mapping[str, Any]) -> CallOutcome:
-    info = mapping_at(document, "info")
+def read_message(document: Mapping[str, Any]) -> exchange.CallOutcome:
+    info = exchange.mapping_at(document, "info")
     usage = usage_of(info)
-    if error := mapping_at(info, "error"):
+    if error := exchange.mapping_at(info, "error"):
         return read_error(error, "", usage)
     parts = document.get("parts")
     entries = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     text = "".join(text_at(part, "text") for part in entries if part.get("type") == "text")
     if not text.strip():
-        return RuntimeRefusal(ErrorClass.EMPTY, "the opencode server gave an empty answer", usage=usage)
+        return exchange.RuntimeRefusal(ErrorClass.EMPTY, "the opencode server gave an empty answer", usage=usage)
     model = f"{text_at(info, 'providerID')}/{text_at(info, 'modelID')}".strip("/") or None
-    return RuntimeAnswer(text, text_at(info, "sessionID") or None, model, usage)
+    return exchange.RuntimeAnswer(text, text_at(info, "sessionID") or None, model, usage)
 
 
-def _refusal(document: Mapping[str, Any], status: int) -> RuntimeRefusal:
+def _refusal(document: Mapping[str, Any], status: int) -> exchange.RuntimeRefusal:
     if status == 404:
-        message = text_at(mapping_at(document, "data"), "message") or "session not found"
-        return RuntimeRefusal(ErrorClass.UNKNOWN_SESSION, message)
+        message = text_at(exchange.mapping_at(document, "data"), "message") or "session not found"
+        return exchange.RuntimeRefusal(ErrorClass.UNKNOWN_SESSION, message)
     if status == 401:
-        return RuntimeRefusal(ErrorClass.AUTH, "the opencode server wants a password")
+        return exchange.RuntimeRefusal(ErrorClass.AUTH, "the opencode server wants a password")
     if status == 400:
-        return RuntimeRefusal(ErrorClass.BAD_USAGE, text_at(mapping_at(document, "data"), "message"))
-    return read_error(document, "", NOTHING_REPORTED)
+        return exchange.RuntimeRefusal(ErrorClass.BAD_USAGE, text_at(exchange.mapping_at(document, "data"), "message"))
+    return read_error(document, "", exchange.NOTHING_REPORTED)
 
 
 def _rules(permissions: Mapping[str, str]) -> list[dict[str, str]]:
@@ -347,7 +340,7 @@ class OpencodeCli(CliConnection):
         chosen = user_default_model(machine)
         return chosen if chosen in models else next(iter(models), None)
 
-    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
+    def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         may_write = ask is not None and ask.may_write
         config: dict[str, Any] = {
             "autoupdate": False,
@@ -364,17 +357,17 @@ class OpencodeCli(CliConnection):
             config["permission"] |= {f"{one.name}_*": "allow" for one in ask.tools}
         return super().environment(ask) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 
-    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+    def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         model = option("--model", ask.model)
         agent = ["--agent", "build" if ask.may_write else "plan"]
         # A title spares the model call that would make one; a session has its title already.
         session = option("--session", ask.session) or option("--title", ask.title)
         return ["run", "--format", "json", *model, *agent, *session, *self.extra_arguments]
 
-    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         outcome = read_opencode(result)
-        if isinstance(outcome, RuntimeAnswer):
-            return RuntimeAnswer(outcome.text, outcome.session, ask.model, outcome.usage)
+        if isinstance(outcome, exchange.RuntimeAnswer):
+            return exchange.RuntimeAnswer(outcome.text, outcome.session, ask.model, outcome.usage)
         return outcome
 
     def overseer(self) -> Overseer | None:

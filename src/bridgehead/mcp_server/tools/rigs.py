@@ -5,19 +5,8 @@ from __future__ import annotations
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.inbox import FencedEnvelope, envelopes_for_agent
 from bridgehead.assembly.rigs.rig import make_rig
+from bridgehead.mcp_server.tools import schemas
 from bridgehead.mcp_server.tools.call import Caller, ToolReply
-from bridgehead.mcp_server.tools.schemas import (
-    Arguments,
-    InboxEntry,
-    RigInboxArguments,
-    RigInboxResult,
-    RigOpenArguments,
-    RigOpenResult,
-    RigSendArguments,
-    RigSendResult,
-    RigSyncResult,
-    RigWaitArguments,
-)
 from bridgehead.rigs.envelope.fields import parse_thread_id
 from bridgehead.rigs.operations.init import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest
@@ -28,10 +17,10 @@ from bridgehead.rigs.operations.watch import LEAST_FETCH_INTERVAL, WaitRequest, 
 HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
 
 
-def inbox(caller: Caller, wanted: RigInboxArguments) -> ToolReply:
+def inbox(caller: Caller, wanted: schemas.RigInboxArguments) -> ToolReply:
     """What waits for the rig of this clone and what was delivered to it, fenced."""
     waiting = envelopes_for_agent(make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit)
-    result = RigInboxResult(
+    result = schemas.RigInboxResult(
         note=waiting.preamble,
         rig=str(waiting.rig_id),
         envelopes=list(map(_entry, waiting.envelopes)),
@@ -42,9 +31,9 @@ def inbox(caller: Caller, wanted: RigInboxArguments) -> ToolReply:
     return ToolReply(result, waiting.prompt())
 
 
-def _entry(fenced: FencedEnvelope) -> InboxEntry:
+def _entry(fenced: FencedEnvelope) -> schemas.InboxEntry:
     turn = fenced.notice.turn
-    return InboxEntry(
+    return schemas.InboxEntry(
         id=fenced.id,
         thread=turn.thread_id,
         type=turn.type,
@@ -56,7 +45,7 @@ def _entry(fenced: FencedEnvelope) -> InboxEntry:
     )
 
 
-def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
+def send(caller: Caller, wanted: schemas.RigSendArguments) -> ToolReply:
     """One envelope; nothing is written before all checks pass (rigs §8)."""
     request = SendRequest(
         wanted.type,
@@ -73,7 +62,7 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
     rig = make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews)
     rig.once_answered = caller.once_answered
     sent = send_envelope(rig, request)
-    result = RigSendResult(
+    result = schemas.RigSendResult(
         type=sent.type,
         thread=sent.thread_id,
         file=sent.file_path,
@@ -84,22 +73,24 @@ def send(caller: Caller, wanted: RigSendArguments) -> ToolReply:
     return ToolReply(result, sent.line())
 
 
-def open_thread(caller: Caller, wanted: RigOpenArguments) -> ToolReply:
+def open_thread(caller: Caller, wanted: schemas.RigOpenArguments) -> ToolReply:
     """A directory with a draft that nobody sees; the first `rig_send` of a REQUEST takes its place."""
     opened = new(make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread))
     following = "It is not visible to others yet: send a REQUEST with `rig_send`."
-    return ToolReply(RigOpenResult(thread=opened.thread_id, next=following), f"{opened.line()}\n{following}")
+    return ToolReply(schemas.RigOpenResult(thread=opened.thread_id, next=following), f"{opened.line()}\n{following}")
 
 
-def sync_clone(caller: Caller, _wanted: Arguments) -> ToolReply:
+def sync_clone(caller: Caller, _wanted: schemas.Arguments) -> ToolReply:
     """What `sync --auto` does, with the same gate."""
     found = sync(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), SyncRequest(auto=True))
     new_envelopes = len(found.report.new_envelopes) - len(found.quarantined) if found.moved else 0
     refused = str(found.refusal) if found.refusal else None
-    return ToolReply(RigSyncResult(pulled=found.moved, new_envelopes=new_envelopes, refused=refused), found.line())
+    return ToolReply(
+        schemas.RigSyncResult(pulled=found.moved, new_envelopes=new_envelopes, refused=refused), found.line()
+    )
 
 
-def wait_for_envelope(caller: Caller, wanted: RigWaitArguments) -> ToolReply:
+def wait_for_envelope(caller: Caller, wanted: schemas.RigWaitArguments) -> ToolReply:
     """In short turns, so that a client that gives up is not waited for."""
     rig = make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews)
     thread = parse_thread_id(wanted.thread) if wanted.thread else None
@@ -108,4 +99,4 @@ def wait_for_envelope(caller: Caller, wanted: RigWaitArguments) -> ToolReply:
         turn = WaitRequest(thread, timeout_seconds=min(LEAST_FETCH_INTERVAL, left / 1000))
         if wait(rig, turn).arrived:
             break
-    return inbox(caller, RigInboxArguments())
+    return inbox(caller, schemas.RigInboxArguments())

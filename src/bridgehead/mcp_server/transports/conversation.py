@@ -9,20 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bridgehead.mcp_server import jsonrpc
-from bridgehead.mcp_server.jsonrpc import (
-    Client,
-    Code,
-    Malformed,
-    Message,
-    Notification,
-    Reply,
-    RpcError,
-    RpcRequest,
-    client_of_envelope,
-    client_of_initialize,
-    has_envelope,
-    unsupported,
-)
 from bridgehead.mcp_server.server import TAKES_TIME, Server
 
 CANCELLED = "notifications/cancelled"
@@ -37,8 +23,8 @@ class Answer(NamedTuple):
 class CarryOut(NamedTuple):
     """Carry this out beside the loop, and send what comes of it."""
 
-    request: RpcRequest
-    client: Client
+    request: jsonrpc.RpcRequest
+    client: jsonrpc.Client
 
 
 class Stop(NamedTuple):
@@ -47,7 +33,7 @@ class Stop(NamedTuple):
     request_id: object
 
 
-Effect = Answer | CarryOut | Stop | Reply
+Effect = Answer | CarryOut | Stop | jsonrpc.Reply
 """A Reply is for the call that asked."""
 
 
@@ -56,47 +42,51 @@ class Conversation:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._client: Client | None = None
+        self._client: jsonrpc.Client | None = None
 
-    def received(self, message: Message) -> Effect | None:
+    def received(self, message: jsonrpc.Message) -> Effect | None:
         match message:
-            case RpcRequest():
+            case jsonrpc.RpcRequest():
                 return self._asked(message)
-            case Notification(method, params):
+            case jsonrpc.Notification(method, params):
                 return Stop(params.get("requestId")) if method == CANCELLED else None
-            case Malformed(request_id, code, problem):
-                return Answer(jsonrpc.error(request_id, RpcError(code, problem)))
-            case Reply():
+            case jsonrpc.Malformed(request_id, code, problem):
+                return Answer(jsonrpc.error(request_id, jsonrpc.RpcError(code, problem)))
+            case jsonrpc.Reply():
                 return message
 
-    def _asked(self, request: RpcRequest) -> Effect:
+    def _asked(self, request: jsonrpc.RpcRequest) -> Effect:
         try:
             client = self._client_of(request)
             if request.method in TAKES_TIME:
                 return CarryOut(request, client)
             return Answer(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
-        except RpcError as error:
+        except jsonrpc.RpcError as error:
             return Answer(jsonrpc.error(request.id, error))
 
-    def _client_of(self, request: RpcRequest) -> Client:
+    def _client_of(self, request: jsonrpc.RpcRequest) -> jsonrpc.Client:
         if request.method == "initialize":
             return self._introduce(request)
-        if has_envelope(request):
-            client = client_of_envelope(request)
+        if jsonrpc.has_envelope(request):
+            client = jsonrpc.client_of_envelope(request)
             if self._client is not None and not self._client.sends_envelopes:
-                raise RpcError(Code.INVALID_REQUEST, "this connection began with initialize; omit the envelope")
+                raise jsonrpc.RpcError(
+                    jsonrpc.Code.INVALID_REQUEST, "this connection began with initialize; omit the envelope"
+                )
             self._client = client
             return client
         if request.method == "ping":
-            return self._client or Client("unknown", "")
+            return self._client or jsonrpc.Client("unknown", "")
         if self._client is None or self._client.sends_envelopes:
-            raise RpcError(Code.INVALID_REQUEST, f"{request.method}: initialize first, or send the envelope in _meta")
+            raise jsonrpc.RpcError(
+                jsonrpc.Code.INVALID_REQUEST, f"{request.method}: initialize first, or send the envelope in _meta"
+            )
         return self._client
 
-    def _introduce(self, request: RpcRequest) -> Client:
+    def _introduce(self, request: jsonrpc.RpcRequest) -> jsonrpc.Client:
         if self._client is not None and self._client.sends_envelopes:
-            raise unsupported(str(request.params.get("protocolVersion")))
+            raise jsonrpc.unsupported(str(request.params.get("protocolVersion")))
         if self._client is not None:
-            raise RpcError(Code.INVALID_REQUEST, "initialize was sent before")
-        self._client = client_of_initialize(request.params)
+            raise jsonrpc.RpcError(jsonrpc.Code.INVALID_REQUEST, "initialize was sent before")
+        self._client = jsonrpc.client_of_initialize(request.params)
         return self._client

@@ -16,22 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bridgehead.errors import UserError
 from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
-from bridgehead.mcp_server.jsonrpc import (
-    VERSION_KEY,
-    Client,
-    Code,
-    Malformed,
-    Notification,
-    Reply,
-    RequestId,
-    RpcError,
-    RpcRequest,
-    Wire,
-    client_of_envelope,
-    client_of_initialize,
-    has_envelope,
-    read_message,
-)
 from bridgehead.mcp_server.server import TAKES_TIME, Server
 from bridgehead.mcp_server.transports.calls import MOST_CALLS, ProgressNotifications, Questions, answer_of
 from bridgehead.mcp_server.transports.conversation import CANCELLED
@@ -48,12 +32,12 @@ MOST_BODY_BYTES: Final = 16 * 1024 * 1024
 SESSION_HEADER: Final = "mcp-session-id"
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _STATUS: Final = {
-    Code.PARSE_ERROR: 400,
-    Code.INVALID_REQUEST: 400,
-    Code.INVALID_PARAMS: 400,
-    Code.HEADER_MISMATCH: 400,
-    Code.UNSUPPORTED_VERSION: 400,
-    Code.METHOD_NOT_FOUND: 404,
+    jsonrpc.Code.PARSE_ERROR: 400,
+    jsonrpc.Code.INVALID_REQUEST: 400,
+    jsonrpc.Code.INVALID_PARAMS: 400,
+    jsonrpc.Code.HEADER_MISMATCH: 400,
+    jsonrpc.Code.UNSUPPORTED_VERSION: 400,
+    jsonrpc.Code.METHOD_NOT_FOUND: 404,
 }
 
 _free_calls = threading.BoundedSemaphore(MOST_CALLS)
@@ -101,34 +85,34 @@ class HttpApp:
         return self._received(request.headers, body)
 
     def _received(self, headers: Mapping[str, str], body: bytes) -> Response:
-        message = read_message(body)
+        message = jsonrpc.read_message(body)
         match message:
-            case RpcRequest():
+            case jsonrpc.RpcRequest():
                 try:
                     return self._asked(headers, message)
-                except RpcError as error:
-                    return _refused(message.id, error, modern=has_envelope(message))
-            case Malformed(request_id, code, problem):
-                return _refused(request_id, RpcError(code, problem), modern=True)
-            case Notification(method, params) if method == CANCELLED:
+                except jsonrpc.RpcError as error:
+                    return _refused(message.id, error, modern=jsonrpc.has_envelope(message))
+            case jsonrpc.Malformed(request_id, code, problem):
+                return _refused(request_id, jsonrpc.RpcError(code, problem), modern=True)
+            case jsonrpc.Notification(method, params) if method == CANCELLED:
                 session = self._sessions.find(headers.get(SESSION_HEADER))
                 if session is not None:
                     session.stop(params.get("requestId"))
-            case Reply():
+            case jsonrpc.Reply():
                 if (session := self._sessions.find(headers.get(SESSION_HEADER))) is not None:
                     session.questions.replied(message)
         return Response(status_code=202)
 
-    def _asked(self, headers: Mapping[str, str], request: RpcRequest) -> Response:
+    def _asked(self, headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> Response:
         if request.method == "initialize":
-            client = client_of_initialize(request.params)
+            client = jsonrpc.client_of_initialize(request.params)
             answer = _json(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
             answer.headers[SESSION_HEADER] = self._sessions.begin(client)
             return answer
         session: HttpSession | None = None
-        if has_envelope(request):
+        if jsonrpc.has_envelope(request):
             _refuse_mismatch(headers, request)
-            client = client_of_envelope(request)
+            client = jsonrpc.client_of_envelope(request)
         else:
             session = self._sessions.find(headers.get(SESSION_HEADER))
             if session is None:
@@ -138,7 +122,7 @@ class HttpApp:
             return _json(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
         return self._streamed(request, client, session)
 
-    def _streamed(self, request: RpcRequest, client: Client, session: HttpSession | None) -> Response:
+    def _streamed(self, request: jsonrpc.RpcRequest, client: jsonrpc.Client, session: HttpSession | None) -> Response:
         call = HttpCall(self._server, request, client, session.questions if session is not None else Questions())
         self._calls.add(call)
         if session is not None:
@@ -162,9 +146,9 @@ class HttpApp:
 class HttpSession:
     """One client, and what is being carried out for it."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: jsonrpc.Client) -> None:
         self.client = client
-        self.running: dict[RequestId, Cancel] = {}
+        self.running: dict[jsonrpc.RequestId, Cancel] = {}
         self.questions = Questions()
 
     def stop(self, request_id: object) -> None:
@@ -178,7 +162,7 @@ class HttpSessions:
     def __init__(self) -> None:
         self._sessions: dict[str, HttpSession] = {}
 
-    def begin(self, client: Client) -> str:
+    def begin(self, client: jsonrpc.Client) -> str:
         """A new session's id: unguessable, because it lets its holder stop calls."""
         while len(self._sessions) >= MOST_SESSIONS:
             self.end(next(iter(self._sessions)))
@@ -204,7 +188,9 @@ class HttpSessions:
 class HttpCall:
     """A request that takes time; made inside the server's loop. `cancel` stops it."""
 
-    def __init__(self, server: Server, request: RpcRequest, client: Client, questions: Questions) -> None:
+    def __init__(
+        self, server: Server, request: jsonrpc.RpcRequest, client: jsonrpc.Client, questions: Questions
+    ) -> None:
         self._server = server
         self._request = request
         self._client = client
@@ -222,7 +208,7 @@ class HttpCall:
         """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
         if not _free_calls.acquire(blocking=False):
             ended()
-            busy = RpcError(Code.BUSY, f"{MOST_CALLS} calls are running; wait for one of them to end")
+            busy = jsonrpc.RpcError(jsonrpc.Code.BUSY, f"{MOST_CALLS} calls are running; wait for one of them to end")
             yield _event(jsonrpc.error(self._request.id, busy))
             return
         threading.Thread(target=self._carry_out, args=(ended,), name="mcp call").start()
@@ -254,7 +240,7 @@ class HttpCall:
         """In its own thread."""
         progress = ProgressNotifications(self._request, self._send_progress)
         try:
-            wire = Wire(progress, self._ask, self._unanswered.append)
+            wire = jsonrpc.Wire(progress, self._ask, self._unanswered.append)
             self._answer = answer_of(self._server, self._request, self._client, self.cancel, wire)
         finally:
             _free_calls.release()
@@ -282,14 +268,14 @@ def _event(content: bytes) -> bytes:
     return b"event: message\ndata: " + content + b"\n\n"
 
 
-def _refuse_mismatch(headers: Mapping[str, str], request: RpcRequest) -> None:
+def _refuse_mismatch(headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> None:
     """2026-07-28: what intermediaries read in the headers must be what the message says."""
-    said = {"mcp-protocol-version": request.meta.get(VERSION_KEY), "mcp-method": request.method}
+    said = {"mcp-protocol-version": request.meta.get(jsonrpc.VERSION_KEY), "mcp-method": request.method}
     if (field := _NAMED_BY.get(request.method)) is not None and field in request.params:
         said["mcp-name"] = request.params[field]
     for name, value in said.items():
         if _decoded(headers.get(name)) != value:
-            raise RpcError(Code.HEADER_MISMATCH, f"the header {name} does not match the message")
+            raise jsonrpc.RpcError(jsonrpc.Code.HEADER_MISMATCH, f"the header {name} does not match the message")
 
 
 def _decoded(value: str | None) -> str | None:
@@ -318,7 +304,7 @@ def _json(content: bytes, status: int = 200) -> Response:
     return Response(content, status, media_type="application/json")
 
 
-def _refused(request_id: RequestId | None, error: RpcError, *, modern: bool) -> Response:
+def _refused(request_id: jsonrpc.RequestId | None, error: jsonrpc.RpcError, *, modern: bool) -> Response:
     """An error of the protocol; older clients read 404 as the end of their session, so they get 200."""
     status = _STATUS.get(error.code, 200) if modern else 200
     return _json(jsonrpc.error(request_id, error), status)

@@ -18,17 +18,7 @@ from bridgehead.rigs.envelope.fields import (
 from bridgehead.rigs.envelope.names import REQUEST_FILE, RESOLUTION_FILE, next_filename, parse_recipients
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.operations.drafts import (
-    close_subject,
-    draft_close,
-    draft_send,
-    edited_scaffold_body,
-    is_scaffold,
-    parse_outcome,
-    refuse_secrets,
-    send_subject,
-    warn_of_long_tldr,
-)
+from bridgehead.rigs.operations import drafts
 from bridgehead.rigs.operations.posting import Landed, Post, post, refuse_if_frozen, require_thread
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_store import mentions
@@ -86,16 +76,16 @@ def send(rig: Rig, request: SendRequest) -> Sent:
     status = _status(rig, request, message_type)
     body = request.body() if request.body else None
     mark = request.council() if request.council else None
-    warn_of_long_tldr(rig, request.tldr)
+    drafts.warn_of_long_tldr(rig, request.tldr)
 
     with rig.repository.lock():
         rig.repository.recover()
         rig.ledger.catch_up()
         scaffold = _scaffold(rig, thread_id) if message_type == "REQUEST" else None
         if body is None and scaffold is not None:
-            body = edited_scaffold_body(scaffold, thread_id)
+            body = drafts.edited_scaffold_body(scaffold, thread_id)
         references, automatic = _references(rig, thread_id, request, status, recipients)
-        draft = draft_send(
+        draft = drafts.draft_send(
             rig.author,
             message_type,
             thread_id,
@@ -108,7 +98,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             mark=mark,
         )
         if not request.allow_secret:
-            refuse_secrets(draft)
+            drafts.refuse_secrets(draft)
         _warn_of_strangers(rig, recipients, refuse_typos=request.refuse_typos)
         if request.unattested:
             _warn_of_quarantine(rig)
@@ -122,7 +112,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
                 thread_id,
                 draft,
                 name=lambda taken: REQUEST_FILE if scaffold else next_filename(message_type, taken),
-                subject=lambda path: send_subject(message_type, path, request.tldr),
+                subject=lambda path: drafts.send_subject(message_type, path, request.tldr),
                 push=request.push,
                 retry=request.retry,
                 replaces_draft=scaffold is not None,
@@ -152,7 +142,7 @@ def _scaffold(rig: Rig, thread_id: str) -> Envelope | None:
     if not rig.repository.has_file(path) or rig.repository.is_tracked(path):
         return None
     found = parse_envelope(rig.repository.read_file(path))
-    return found if isinstance(found, Envelope) and is_scaffold(found) else None
+    return found if isinstance(found, Envelope) and drafts.is_scaffold(found) else None
 
 
 def _status(rig: Rig, request: SendRequest, message_type: str) -> str | None:
@@ -266,7 +256,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
         raise UserError("close: <thread-id> is required")
     if request.status is None:
         raise UserError("close: --status <cancelled|completed> is required")
-    outcome = parse_outcome(request.status)
+    outcome = drafts.parse_outcome(request.status)
     own = rig.config.rig_id
     thread_id = require_thread(rig, request.thread_id)
     path = f"{thread_id}/{RESOLUTION_FILE}"
@@ -277,9 +267,9 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
             raise UserError(f"{thread_id}/{RESOLUTION_FILE} already exists — a thread may only be closed once")
         rig.ledger.catch_up()
         recipient = closing_recipient(own, _named_in(rig, thread_id), _named_in(rig, None))
-        draft = draft_close(rig.author, thread_id, outcome, recipient, rig.today, note=request.note)
+        draft = drafts.draft_close(rig.author, thread_id, outcome, recipient, rig.today, note=request.note)
         if not request.allow_secret:
-            refuse_secrets(draft)
+            drafts.refuse_secrets(draft)
         wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
         if not request.despite_freeze:
             refuse_if_frozen(rig, thread_id, wire, push=request.push)
@@ -290,7 +280,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
                 thread_id,
                 draft,
                 name=lambda _taken: RESOLUTION_FILE,
-                subject=lambda _path: close_subject(thread_id, outcome),
+                subject=lambda _path: drafts.close_subject(thread_id, outcome),
                 push=request.push,
                 retry=request.retry,
             ),

@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridgehead.errors import plural
-from bridgehead.rigs.operations.arrivals import (
-    Acceptance,
-    Arrival,
-    FilesInTheWay,
-    hold,
-    inspect,
-    narrate,
-    refuse_to_overwrite,
-    remedy,
-    settle,
-)
+from bridgehead.rigs.operations import arrivals
 from bridgehead.rigs.repositories.errors import FetchFailed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.trust.incoming_changes import Refusal
@@ -37,15 +27,15 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
     with rig.repository.lock():
         rig.repository.recover()
         rig.ledger.catch_up()
-        accepted = Acceptance(request.accept_unverified, request.accept_non_envelope)
-        arrival = inspect(rig, rig.repository.fetch(wire), accepted)
+        accepted = arrivals.Acceptance(request.accept_unverified, request.accept_non_envelope)
+        arrival = arrivals.inspect(rig, rig.repository.fetch(wire), accepted)
         if request.auto and arrival.refusal is None and arrival.report.remote_ahead:
-            hold(rig, arrival)
+            arrivals.hold(rig, arrival)
             arrival = _take_in(rig, arrival)
     pulled = request.auto and arrival.refusal is None
     outcome = Synced(arrival.report, arrival.refusal, pulled, arrival.verification, arrival.quarantined)
     if outcome.refusal is None or arrival.report.remote_head != request.told:
-        settle(rig, arrival, moved=outcome.moved)
+        arrivals.settle(rig, arrival, moved=outcome.moved)
         if arrival.report.remote_ahead or not request.quiet:
             _narrate(rig, arrival, auto=request.auto)
     if outcome.moved:
@@ -53,17 +43,17 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
     return outcome
 
 
-def _take_in(rig: Rig, arrival: Arrival) -> Arrival:
+def _take_in(rig: Rig, arrival: arrivals.Arrival) -> arrivals.Arrival:
     """Move the branch; what is unpushed here is made again on top, which only appends of ours allow."""
     tip = arrival.report.remote_head
     if arrival.report.both_ahead:
-        refuse_to_overwrite(rig, arrival)
+        arrivals.refuse_to_overwrite(rig, arrival)
         rebuilt = rig.repository.rebuild(tip, inspected=True)
         if rebuilt is None:
             return arrival._replace(refusal=Refusal.BOTH_AHEAD)
         rig.ledger.rewritten(rebuilt)
     elif blocked := rig.repository.fast_forward(tip):
-        raise FilesInTheWay(blocked.paths)
+        raise arrivals.FilesInTheWay(blocked.paths)
     return arrival
 
 
@@ -85,11 +75,11 @@ def check(rig: Rig) -> Checked:
     return checked
 
 
-def _narrate(rig: Rig, arrival: Arrival, *, auto: bool) -> None:
+def _narrate(rig: Rig, arrival: arrivals.Arrival, *, auto: bool) -> None:
     report = arrival.report
     rig.tell(f"local {report.local_head[:7] or 'none'}, remote {report.remote_head[:7]}")
-    narrate(rig, arrival)
-    if advice := remedy(arrival):
+    arrivals.narrate(rig, arrival)
+    if advice := arrivals.remedy(arrival):
         rig.tell(advice)
     elif report.remote_ahead and not auto:
         rig.tell("repeat with --auto to pull")

@@ -13,25 +13,10 @@ from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.rigs.repositories import records
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.survey import GitSurvey, may_list
-from bridgehead.rigs.repositories.records import (
-    CommitRecord,
-    FreezeNote,
-    Head,
-    History,
-    Identity,
-    Incoming,
-    InTheWay,
-    Pushed,
-    Raced,
-    Rebuilt,
-    Recovered,
-    SignatureCheck,
-    TrackedFile,
-    Wire,
-)
 from bridgehead.rigs.repositories.work_tree import WorkTree
 
 if TYPE_CHECKING:
@@ -78,7 +63,7 @@ class GitRepository(WorkTree):
         self.root = str(self._clone.location.top_level)
         self.name = self._clone.location.top_level.name
         self.private_dir: Path = self._clone.location.private_dir
-        self._head: Head | None = None
+        self._head: records.Head | None = None
 
     def lock(self) -> AbstractContextManager[object]:
         """Hold off every other command of ours in this clone and its linked worktrees; LockTimeout if in vain."""
@@ -91,7 +76,7 @@ class GitRepository(WorkTree):
         traces = (places.posting_journal, places.rebuild_journal, places.rebuild_index)
         return any(os.path.lexists(trace) for trace in traces)
 
-    def recover(self) -> Recovered | None:
+    def recover(self) -> records.Recovered | None:
         """Finish or take back what a killed command left unfinished. Call it under the lock, before anything else."""
         self._head = None
         if not self.has_unfinished_posting():
@@ -105,10 +90,10 @@ class GitRepository(WorkTree):
 
     # identity and settings
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> records.Identity | None:
         """Return `user.name` and `user.email`, None unless both are set."""
         name, email = self._clone.settings.get("user.name"), self._clone.settings.get("user.email")
-        return Identity(name, email) if name and email else None
+        return records.Identity(name, email) if name and email else None
 
     def signing_key(self) -> str | None:
         """Return how others can recognise our signing key: its fingerprint, else as configured; None without one."""
@@ -179,7 +164,7 @@ class GitRepository(WorkTree):
 
     # what is there
 
-    def head(self) -> Head:
+    def head(self) -> records.Head:
         """Return the current branch and its upstream."""
         if self._head is None:
             self._head = transfer.read_head(self._clone)
@@ -200,26 +185,26 @@ class GitRepository(WorkTree):
         """Tell whether the work tree may lack files of the branch on purpose."""
         return self._clone.settings.get("core.sparsecheckout") == "true"
 
-    def unpushed(self) -> list[CommitRecord]:
+    def unpushed(self) -> list[records.CommitRecord]:
         """Return the commits the upstream lacks, newest first; none without an upstream."""
         head = self.head()
         if head.commit is None or head.tracking_ref is None or not refs.local_ref(self._clone, head.tracking_ref):
             return []
         return history.commits_between(self._clone.git, head.tracking_ref, head.commit)[::-1]
 
-    def history(self, head: str | None, after: str | None = None) -> History:
+    def history(self, head: str | None, after: str | None = None) -> records.History:
         """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
         return history.history(self._clone.git, head, after)
 
-    def newest_commits(self, head: str, most: int) -> list[CommitRecord]:
+    def newest_commits(self, head: str, most: int) -> list[records.CommitRecord]:
         """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
         return history.newest_commits(self._clone.git, head, most)
 
-    def thread_commits(self, head: str, thread: str) -> list[CommitRecord] | None:
+    def thread_commits(self, head: str, thread: str) -> list[records.CommitRecord] | None:
         """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
         return history.thread_commits(self._clone, head, thread)
 
-    def commits_between(self, base: str | None, tip: str) -> list[CommitRecord]:
+    def commits_between(self, base: str | None, tip: str) -> list[records.CommitRecord]:
         """Return the commits of `tip` that `base` lacks, parents before children."""
         return history.commits_between(self._clone.git, base, tip)
 
@@ -231,7 +216,7 @@ class GitRepository(WorkTree):
         """Return the id this content has, or would have."""
         return self._clone.blob_id(content)
 
-    def committed_files(self, commit: str) -> Mapping[str, TrackedFile]:
+    def committed_files(self, commit: str) -> Mapping[str, records.TrackedFile]:
         """Return what a commit holds, by path."""
         return history.committed_files(self._clone.git, commit)
 
@@ -239,7 +224,9 @@ class GitRepository(WorkTree):
         """Return contents by id; None for one that is larger than an envelope may be."""
         return history.read_objects(self._clone.git, blobs)
 
-    def check_signatures(self, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
+    def check_signatures(
+        self, commits: Sequence[str], allowed_signers: Path | None
+    ) -> dict[str, records.SignatureCheck]:
         """Judge the signatures of commits against an allowed-signers file; without one no signer is known."""
         return signatures.check_signatures(self._clone, commits, allowed_signers)
 
@@ -256,22 +243,22 @@ class GitRepository(WorkTree):
 
     # the wire
 
-    def wire(self, remote: str = "origin", branch: str = "main", *, pushing: bool = True) -> Wire | None:
+    def wire(self, remote: str = "origin", branch: str = "main", *, pushing: bool = True) -> records.Wire | None:
         """Return the wire if the current branch is on it, or raise before anything is written (rigs §8).
 
         None, only when not `pushing`: the repository has no remote at all.
         """
         return transfer.wire_of(self._clone, self.head(), remote, branch, pushing=pushing)
 
-    def upstream(self) -> Wire:
+    def upstream(self) -> records.Wire:
         """Return what the current branch follows, or raise UserError where it follows nothing (rigs §9.1)."""
         return transfer.upstream_of(self.head())
 
-    def push(self, wire: Wire, commit: str) -> Pushed | Raced:
+    def push(self, wire: records.Wire, commit: str) -> records.Pushed | records.Raced:
         """Send exactly `commit` to the wire branch; PushFailed for any refusal but a lost race."""
         return transfer.push(self._clone, wire, commit)
 
-    def fetch(self, wire: Wire) -> str:
+    def fetch(self, wire: records.Wire) -> str:
         """Fetch the wire branch and the freezes, nothing else, and return the branch's commit; or FetchFailed."""
         return transfer.fetch(self._clone, wire)
 
@@ -279,7 +266,7 @@ class GitRepository(WorkTree):
         """Return when the remote was last asked what it has; None if never."""
         return transfer.last_fetch_ms(self._clone)
 
-    def compare(self, remote_head: str) -> Incoming:
+    def compare(self, remote_head: str) -> records.Incoming:
         """Say what a fetched commit would bring."""
         head = self.head().commit
         if head is None:
@@ -290,13 +277,13 @@ class GitRepository(WorkTree):
         """Return the commits here that the remote had and has no more, newest first: its history was rewritten."""
         return transfer.gone_from_remote(self._clone, self.head().commit or remote_head, remote_head)
 
-    def fast_forward(self, commit: str) -> InTheWay | None:
+    def fast_forward(self, commit: str) -> records.InTheWay | None:
         """Move the branch and the work tree to exactly this commit, or name what is in the way."""
         head = self.head()
         self._head = None
         return transfer.fast_forward(self._clone, head, commit)
 
-    def rebuild(self, tip: str, *, inspected: bool = False) -> list[Rebuilt] | None:
+    def rebuild(self, tip: str, *, inspected: bool = False) -> list[records.Rebuilt] | None:
         """Put our unpushed turns on top of `tip`, oldest first (rigs §9.5); None if either side did not only append.
 
         `inspected`: the caller has judged what the remote did, so only our own side is asked.
@@ -307,20 +294,26 @@ class GitRepository(WorkTree):
 
     # freezes
 
-    def freezes(self) -> dict[str, FreezeNote]:
+    def freezes(self) -> dict[str, records.FreezeNote]:
         """Return the notes known here, by thread, expired or not."""
         return freeze.read_freezes(self._clone)
 
-    def ask_freeze(self, wire: Wire, thread: str) -> FreezeNote | None:
+    def ask_freeze(self, wire: records.Wire, thread: str) -> records.FreezeNote | None:
         """Ask the remote about one thread; an unreachable remote leaves the last known state."""
         return freeze.ask_freeze(self._clone, wire, thread)
 
     def freeze(
-        self, wire: Wire | None, thread: str, note: str, *, replaces: FreezeNote | None = None, sign: bool = False
-    ) -> FreezeNote | Raced:
+        self,
+        wire: records.Wire | None,
+        thread: str,
+        note: str,
+        *,
+        replaces: records.FreezeNote | None = None,
+        sign: bool = False,
+    ) -> records.FreezeNote | records.Raced:
         """Plant a note where there is none, or in place of exactly `replaces`; kept here if the remote refuses."""
         return freeze.freeze(self._clone, wire, thread, note, replaces, sign=sign)
 
-    def thaw(self, wire: Wire | None, thread: str) -> bool:
+    def thaw(self, wire: records.Wire | None, thread: str) -> bool:
         """Remove the note here and on the remote; False if there was none."""
         return freeze.thaw(self._clone, wire, thread)

@@ -141,6 +141,25 @@ def test_who_listens_all_the_time_hears_only_stop_while_it_speaks(here: Here) ->
     run(main(), deadline_s=DEADLINE_S)
 
 
+def test_the_end_of_its_own_speech_is_no_question(here: Here) -> None:
+    async def main() -> None:
+        here.services.words = ["a long story", "you said a long story"]
+        here.services.seconds = 600
+        async with here.bus() as server:
+            await here.kitchen.says(stage="wake")
+            await until(lambda: here.kitchen.count("audio-chunk") > 0)
+            before = LoudEndpointer.loud
+            await here.kitchen.connections[-1].send_audio(LOUD)
+            await until(lambda: LoudEndpointer.loud >= before + 30)
+            door_of(server, "kitchen").hush()
+            await until(lambda: here.kitchen.count("audio-stop") == 1)
+            await here.kitchen.connections[-1].send_audio(QUIET)
+            await until(lambda: here.kitchen.count("transcript") == 2)
+            assert here.asked == ["a long story"]
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
 def test_a_stop_on_the_bus_ends_the_speech_of_its_site(here: Here) -> None:
     async def main() -> None:
         here.services.words = ["tell me everything"]

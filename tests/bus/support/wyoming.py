@@ -144,12 +144,15 @@ class LoudEndpointer:
 
     frame_bytes = 960
     in_speech = False
+    loud = 0
+    """Frames of speech so far, of all."""
 
     def __init__(self, sample_rate: int) -> None:
         assert sample_rate == 16_000
 
     def process(self, frame: bytes) -> bytes | None:
         self.in_speech = any(frame)
+        LoudEndpointer.loud += self.in_speech
         return frame if self.in_speech else None
 
 

@@ -122,10 +122,11 @@ class VoiceDoor(Door):
 
     async def _hear(self, *, was_called: bool) -> None:
         """Understand what is said next. Who listens all the time hears itself speak; then only `stop` counts."""
-        utterance = Utterance()
-        while (audio := await self._audio.get()) and not utterance.add(audio):
-            pass
-        only = STOP_WORD if self._speaking is not None and not self._speaking.done() else None
+        utterance, only, is_over = Utterance(), None, False
+        while not is_over and (audio := await self._audio.get()):
+            is_over = utterance.add(audio)
+            if utterance.said and self._speaking is not None and not self._speaking.done():
+                only = STOP_WORD  # also when the speech ends before the pause behind it
         if not utterance.said and not was_called:
             return
         await self._peer.send("voice-stopped")

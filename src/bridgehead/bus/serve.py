@@ -24,7 +24,7 @@ from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.gateway.chat import CHAT_PREFIX, ChatEndpoint
 from bridgehead.bus.gateway.completions import CompletionsEndpoint
-from bridgehead.bus.gateway.door import Door
+from bridgehead.bus.gateway.doors.door import Door
 from bridgehead.bus.gateway.gateway import Gateway, GatewaySettings
 from bridgehead.bus.gateway.later_answers import LaterAnswers
 from bridgehead.bus.gateway.pairing import PairingEndpoint
@@ -129,8 +129,8 @@ class BusServer:
     def _doors(self) -> Iterator[Door]:
         serving = self.settings.serving
         if serving.matrix is not None:
-            from bridgehead.bus.gateway.matrix import MatrixDoor
-            from bridgehead.bus.gateway.matrix_appservice import AppserviceEndpoint, registration_in
+            from bridgehead.bus.gateway.doors.matrix import MatrixDoor
+            from bridgehead.bus.gateway.doors.matrix_appservice import AppserviceEndpoint, registration_in
 
             path = serving.matrix_appservice
             service = None if path is None else registration_in(Path(path).expanduser(), self._web_url)
@@ -147,8 +147,8 @@ class BusServer:
                 self.gateway.endpoints["_matrix"] = AppserviceEndpoint(self.gateway, service, door)
             yield door
         if serving.voice:
-            from bridgehead.bus.gateway.speech import Speech
-            from bridgehead.bus.gateway.voice import VoiceDoor
+            from bridgehead.bus.gateway.doors.speech import Speech
+            from bridgehead.bus.gateway.doors.voice import VoiceDoor
 
             speech = Speech(serving.voice_stt, serving.voice_tts, serving.voice_wake, serving.assistant_lang)
             for name, url in self.settings.satellites.items():

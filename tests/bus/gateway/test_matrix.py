@@ -17,7 +17,7 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import RecordApprovals
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.gateway.door import STOP_WORDS
+from bridgehead.bus.gateway.doors.door import STOP_WORDS
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.settings import BusSettings
 from bridgehead.errors import UserError

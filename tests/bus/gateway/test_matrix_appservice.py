@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.gateway.matrix_appservice import TRANSACTION_BYTES, registration_in
+from bridgehead.bus.gateway.doors.matrix_appservice import TRANSACTION_BYTES, registration_in
 from bridgehead.errors import ConfigError
 from bus.support.matrix_people import Person, SlowAgent, body
 from bus.support.running import free_port, run, until

@@ -36,7 +36,7 @@ AT_ONCE: Final = 2
 """Programs under way at once; each satellite has one for each direction at most, so they take turns."""
 SURE: Final = 1e-18
 """How sure pocketsphinx must be of the one word it listens for; less hears it in other words, too."""
-_RECOGNISER: Final = (sys.executable, "-P", "-c", "from bridgehead.bus.gateway.speech import main; main()")
+_RECOGNISER: Final = (sys.executable, "-P", "-c", "from bridgehead.bus.gateway.doors.speech import main; main()")
 
 
 class WyomingPeer(asyncio.StreamReader):

@@ -17,8 +17,8 @@ import msgspec
 import yaml
 
 from bridgehead.bus.access.credentials import bearer_token
+from bridgehead.bus.gateway.doors.matrix import MatrixDoor
 from bridgehead.bus.gateway.gateway import Gateway
-from bridgehead.bus.gateway.matrix import MatrixDoor
 from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
 from bridgehead.errors import ConfigError
 from bridgehead.host.files import read_bounded, write_atomic

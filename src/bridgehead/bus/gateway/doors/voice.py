@@ -12,8 +12,8 @@ import secrets
 from contextlib import aclosing
 from typing import Final
 
-from bridgehead.bus.gateway.door import STOP_WORDS, Door
-from bridgehead.bus.gateway.speech import MICROPHONE, SECOND, Speech, Utterance, WyomingPeer, connected
+from bridgehead.bus.gateway.doors.door import STOP_WORDS, Door
+from bridgehead.bus.gateway.doors.speech import MICROPHONE, SECOND, Speech, Utterance, WyomingPeer, connected
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.errors import BridgeheadError, ProtocolError

@@ -28,7 +28,7 @@ import nio
 from bridgehead.bus.actions import CloseCode
 from bridgehead.bus.client.participant import waits
 from bridgehead.bus.gateway.chat import CHAT_PREFIX
-from bridgehead.bus.gateway.door import Door
+from bridgehead.bus.gateway.doors.door import Door
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay

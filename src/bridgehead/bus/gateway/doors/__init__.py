@@ -1,0 +1,1 @@
+"""Doors: networks of people (Matrix, voice satellites) as participants of the bus."""

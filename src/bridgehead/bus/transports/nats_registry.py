@@ -21,15 +21,8 @@ from bridgehead.bus import actions
 from bridgehead.bus.actions import StateChange
 from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.participants.participants import RememberedState
-from bridgehead.bus.transports.nats_client import (
-    NatsAccess,
-    NatsUnreachable,
-    Subjects,
-    close_nats,
-    open_nats,
-    token,
-    untoken,
-)
+from bridgehead.bus.transports import nats_client
+from bridgehead.bus.transports.nats_client import token
 from bridgehead.bus.transports.nats_owners import NameOwners
 from bridgehead.errors import BridgeheadError
 
@@ -60,9 +53,9 @@ class RegisteredSession(msgspec.Struct, frozen=True):
 class NatsRegistry(StateStore):
     """A state store that several bridges share; also knows who is present where."""
 
-    def __init__(self, access: NatsAccess, deployment: str, bridge: str, grace_s: float) -> None:
+    def __init__(self, access: nats_client.NatsAccess, deployment: str, bridge: str, grace_s: float) -> None:
         self._access = access
-        self._subjects = Subjects(deployment)
+        self._subjects = nats_client.Subjects(deployment)
         self._instance = f"{bridge}-{secrets.token_hex(4)}"
         self._grace_s = max(1.0, grace_s)
         self._client: Client | None = None
@@ -94,7 +87,7 @@ class NatsRegistry(StateStore):
         while not self._there.is_set():
             try:
                 await self._connect()
-            except NatsUnreachable as error:
+            except nats_client.NatsUnreachable as error:
                 if not error.is_temporary or self._loop.time() > patience:
                     raise
                 await asyncio.sleep(RETRY_S)
@@ -103,7 +96,7 @@ class NatsRegistry(StateStore):
     async def _connect(self) -> None:
         from nats.errors import Error
 
-        self._client = await open_nats(self._access, self._lost, name="bridgehead registry")
+        self._client = await nats_client.open_nats(self._access, self._lost, name="bridgehead registry")
         try:
             stream = self._client.jetstream()
             for name in BUCKETS:
@@ -121,10 +114,10 @@ class NatsRegistry(StateStore):
                 await self._mirror(name, note)
         except (TimeoutError, Error) as error:
             self._stop_mirrors()
-            await close_nats(self._client)
+            await nats_client.close_nats(self._client)
             cause = f"{error or 'no answer'}; the server needs JetStream (-js)"
             is_temporary = isinstance(error, TimeoutError) or getattr(error, "err_code", None) == NO_LEADER
-            raise NatsUnreachable(str(self._access), cause, is_temporary=is_temporary) from error
+            raise nats_client.NatsUnreachable(str(self._access), cause, is_temporary=is_temporary) from error
         self._there.set()
 
     async def shared_secret(self, own: bytes) -> bytes:
@@ -201,7 +194,7 @@ class NatsRegistry(StateStore):
         for task in self._lasting:
             task.cancel()
         await asyncio.gather(*self._lasting, return_exceptions=True)
-        await close_nats(self._client)
+        await nats_client.close_nats(self._client)
 
     # -- what the buckets say -------------------------------------------------------------------------------------
 
@@ -209,18 +202,18 @@ class NatsRegistry(StateStore):
         if key == "secret":
             return
         if value is None:
-            self.sources.pop(untoken(key), None)
+            self.sources.pop(nats_client.untoken(key), None)
         else:
-            self.sources[untoken(key)] = value.decode()
+            self.sources[nats_client.untoken(key)] = value.decode()
 
     def _noted_session(self, key: str, value: bytes | None) -> None:
         if value is None:
-            self.sessions.pop(untoken(key), None)
+            self.sessions.pop(nats_client.untoken(key), None)
         else:
-            self.sessions[untoken(key)] = msgspec.json.decode(value, type=RegisteredSession)
+            self.sessions[nats_client.untoken(key)] = msgspec.json.decode(value, type=RegisteredSession)
 
     def _noted_skill(self, key: str, value: bytes | None) -> None:
-        participant, hub_id, skill = map(untoken, key.split("."))
+        participant, hub_id, skill = map(nats_client.untoken, key.split("."))
         tracked = self.skills.setdefault(participant, {})
         if value is None:
             tracked.pop((hub_id, skill), None)
@@ -228,7 +221,7 @@ class NatsRegistry(StateStore):
             tracked[hub_id, skill] = None
 
     def _noted_presence(self, key: str, value: bytes | None) -> None:
-        participant = untoken(key)
+        participant = nats_client.untoken(key)
         self._seen_elsewhere.pop(participant, None)
         if value is not None and value.decode() != self._instance:
             self._seen_elsewhere[participant] = self._loop.time()

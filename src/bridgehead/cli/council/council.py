@@ -12,17 +12,7 @@ import click
 
 from bridgehead.assembly.council.request import VERBS
 from bridgehead.cli.click_classes import Command, Group
-from bridgehead.cli.council.options import (
-    council_options,
-    gate_option,
-    is_interactive,
-    read_patch,
-    read_requirements,
-    read_seeds,
-    read_text,
-    sarif_option,
-    watch_option,
-)
+from bridgehead.cli.council import options
 from bridgehead.cli.council.reports import baseline, dismiss, gate, list_, show
 from bridgehead.cli.output import SCHEMA_VERSION, App
 from bridgehead.contract.words import TaskType
@@ -76,19 +66,19 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
         verb=verb,
         task_type=TaskType(given["task_type"]) if given.get("task_type") else None,
         scope=ScopeRequest(
-            scope, given["diff_base"], given["staged"], given["commit_range"], read_patch(given["patch"])
+            scope, given["diff_base"], given["staged"], given["commit_range"], options.read_patch(given["patch"])
         ),
         task=task,
-        context_summary=read_text(given["context_file"]),
+        context_summary=options.read_text(given["context_file"]),
         domains=given["domains"],
         add_domains=given["add_domains"],
-        requirements=read_requirements(given["requirements"]),
+        requirements=options.read_requirements(given["requirements"]),
         review_id=given["review_id"],
         options=msgspec.structs.replace(
             # An argument named like an option is that option.
             msgspec.convert({name: value for name, value in given.items() if value not in (None, ())}, CouncilOptions),
-            seed_findings=read_seeds(seeds),
-            interactive=is_interactive(app, watch=watch, non_interactive=given["non_interactive"]),
+            seed_findings=options.read_seeds(seeds),
+            interactive=options.is_interactive(app, watch=watch, non_interactive=given["non_interactive"]),
         ),
     )
     if given["dry_run"]:
@@ -111,7 +101,7 @@ def _show_calls(app: App, request: CouncilRequest) -> int:
 
 
 def _verb_command(verb: str) -> click.Command:
-    function: Callable[..., Any] = council_options(click.pass_obj(partial(_convene, verb=verb)))
+    function: Callable[..., Any] = options.council_options(click.pass_obj(partial(_convene, verb=verb)))
     if verb == "debate":
         function = click.option(
             "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
@@ -143,9 +133,9 @@ for _command in (show, list_, gate, dismiss, baseline):
 @click.argument("review_id", required=False)
 @click.option("--retry", multiple=True, metavar="BRIDGE", help="Ask this runtime again; repeatable.")
 @click.option("--close", is_flag=True, help="Stop waiting and write the report.")
-@gate_option
-@sarif_option
-@watch_option
+@options.gate_option
+@options.sarif_option
+@options.watch_option
 @click.pass_obj
 def resume(
     app: App,
@@ -184,9 +174,9 @@ def stop(app: App, review_id: str | None) -> None:
 @click.argument("finding")
 @click.argument("question")
 @click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it comes from; default: the newest.")
-@gate_option
-@sarif_option
-@watch_option
+@options.gate_option
+@options.sarif_option
+@options.watch_option
 @click.pass_obj
 def challenge(
     app: App, finding: str, question: str, review_id: str | None, gate: str | None, sarif: Path | None, watch: bool

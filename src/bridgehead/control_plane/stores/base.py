@@ -18,14 +18,6 @@ from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane import questions, records
-from bridgehead.control_plane.questions import (
-    AmbiguousReference,
-    Change,
-    ItemReference,
-    UnknownItem,
-    item_id,
-    item_number,
-)
 from bridgehead.control_plane.stores import retention, rows
 from bridgehead.control_plane.stores.failures import RecordTooNew
 from bridgehead.control_plane.stores.migrations import LATEST, SUMMED, Dialect, Row, Transaction, migrate
@@ -260,7 +252,7 @@ class Store(ABC):
         """The run with this id, or the only one whose id begins or ends with it."""
         ids = [reference] if self.run(reference) else self._runs_like(reference)
         if len(ids) > 1:
-            raise AmbiguousReference(reference, ids)
+            raise questions.AmbiguousReference(reference, ids)
         run = self.run(ids[0]) if ids else None
         if run is None:
             raise NotFound(f"no run {reference!r} in the record {self.where}")
@@ -277,7 +269,7 @@ class Store(ABC):
         self, where: records.PendingFilter = records.OPEN_ITEMS, *, limit: int = 100, before: str | None = None
     ) -> list[PendingItem]:
         """The latest asked first; `before` is the id of the last item of the page before."""
-        bounds = [] if before is None else [("number < ?", item_number(before))]
+        bounds = [] if before is None else [("number < ?", questions.item_number(before))]
         return self._page(listing(ITEM_COLUMNS, "pending", where.allowed(), bounds, "number DESC", limit), rows.item_of)
 
     def pending_item(self, which: str | records.QuestionKey) -> PendingItem:
@@ -295,13 +287,13 @@ class Store(ABC):
 
     def find_pending(self, reference: str) -> PendingItem:
         """The item a person means by `q-12`, `12`, or by the last digits that only one item has."""
-        meant = ItemReference.parse(reference)
+        meant = questions.ItemReference.parse(reference)
         numbers = self._numbers_ending(meant) if meant.abbreviated else [meant.number]
         if not numbers:
-            raise UnknownItem(reference)
+            raise questions.UnknownItem(reference)
         if len(numbers) > 1:
-            raise AmbiguousReference(reference, [item_id(number) for number in numbers])
-        return self.pending_item(item_id(numbers[0]))
+            raise questions.AmbiguousReference(reference, [questions.item_id(number) for number in numbers])
+        return self.pending_item(questions.item_id(numbers[0]))
 
     # Retention
 
@@ -352,7 +344,7 @@ class Store(ABC):
         found = self._read(lambda transaction: transaction.rows(RUNS_LIKE, values))
         return [run_id for (run_id,) in found] if reference else []
 
-    def _numbers_ending(self, reference: ItemReference) -> list[int]:
+    def _numbers_ending(self, reference: questions.ItemReference) -> list[int]:
         """Numbers of items that end in these digits, the latest first, enough of them to show."""
         exact = self._read(lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number]))
         if exact:
@@ -373,21 +365,23 @@ class Store(ABC):
         ((number,),) = transaction.rows(self._writing.insert_item, self._writing.values(rows.item_row(unnumbered)))
         return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
 
-    def _change(self, which: str | records.QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
+    def _change(
+        self, which: str | records.QuestionKey, decide: Callable[[PendingItem, str], questions.Change]
+    ) -> PendingItem:
         def change(transaction: Transaction) -> PendingItem:
             at = iso_ms(self._clock.now())
             return self._carry_out(transaction, decide(_item(transaction, which), at), at)
 
         return self._write(change)
 
-    def _carry_out(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
+    def _carry_out(self, transaction: Transaction, change: questions.Change, at: str) -> PendingItem:
         if change.event_kind is not None:
-            number = item_number(change.item.id)
+            number = questions.item_number(change.item.id)
             values = self._writing.values(rows.item_row(change.item))
             transaction.rows(self._writing.update_item, [*values, number])
         return self._note(transaction, change, at)
 
-    def _note(self, transaction: Transaction, change: Change, at: str) -> PendingItem:
+    def _note(self, transaction: Transaction, change: questions.Change, at: str) -> PendingItem:
         event = change.event(self._new_id(), at)
         if event is not None:
             self._writing.append(transaction, [rows.event_row(event)])
@@ -443,10 +437,10 @@ def _item(transaction: Transaction, which: str | records.QuestionKey) -> Pending
     if isinstance(which, records.QuestionKey):
         item = _find_key(transaction, which)
     else:
-        found = transaction.rows(ITEM_BY_NUMBER, [item_number(which)])
+        found = transaction.rows(ITEM_BY_NUMBER, [questions.item_number(which)])
         item = rows.item_of(found[0]) if found else None
     if item is None:
-        raise UnknownItem(which if isinstance(which, str) else which.key)
+        raise questions.UnknownItem(which if isinstance(which, str) else which.key)
     return item
 
 

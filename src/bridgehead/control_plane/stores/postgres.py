@@ -14,18 +14,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
+from bridgehead.control_plane.stores import failures
 from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
-from bridgehead.control_plane.stores.failures import (
-    NotARecord,
-    RecordClosed,
-    RecordDamaged,
-    RecordFailed,
-    RecordFull,
-    RecordLocked,
-    RecordReadOnly,
-    ServerRefused,
-    ServerUnreachable,
-)
 from bridgehead.control_plane.stores.migrations import LATEST, POSTGRES, NoRows, Row, Transaction
 from bridgehead.control_plane.stores.rows import UnreadableRow
 from bridgehead.errors import ConfigError, StoreError
@@ -158,7 +148,7 @@ class PostgresStore(Store):
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         if self.read_only:
-            raise RecordReadOnly(self.where, "it was opened for reading")
+            raise failures.RecordReadOnly(self.where, "it was opened for reading")
         with self._slot.lock, self._translated(), self._transaction(self._begun()) as transaction:
             ((version,),) = transaction.rows(_NEWEST_VERSION)
             self._refuse_newer(version)
@@ -169,7 +159,9 @@ class PostgresStore(Store):
         if _VERSIONS_TABLE in tables:
             return int(transaction.rows(_NEWEST_VERSION)[0][0])
         if tables:
-            raise NotARecord(f"schema {self._address.schema} of {self.where}", "it contains tables of another program")
+            raise failures.NotARecord(
+                f"schema {self._address.schema} of {self.where}", "it contains tables of another program"
+            )
         return 0
 
     def _note_version(self, transaction: Transaction, version: int) -> None:
@@ -189,7 +181,7 @@ class PostgresStore(Store):
     def _connection(self) -> Connection | None:
         """The connection to a record that is up to date; None when there is none and we only read."""
         if self._slot.closed:
-            raise RecordClosed(self.where)
+            raise failures.RecordClosed(self.where)
         if self._slot.connection is None:
             self._slot.connection = self._open_record()
         return self._slot.connection
@@ -300,7 +292,7 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             raise statement_failure(self.where, error, waited_seconds=self._lock_timeout_seconds) from error
         except UnreadableRow as error:
-            raise RecordDamaged(self.where, str(error)) from error
+            raise failures.RecordDamaged(self.where, str(error)) from error
 
 
 class PostgresTransaction:
@@ -352,29 +344,31 @@ class _NotificationWatch(Watch):
 def connection_failure(where: str, said: str) -> StoreError:
     """Why there is no connection. libpq has no codes for this, so its words are read, and not repeated at length."""
     if "FATAL:" in said:
-        return ServerRefused(where, said.rpartition("FATAL:")[2].strip().splitlines()[0])
+        return failures.ServerRefused(where, said.rpartition("FATAL:")[2].strip().splitlines()[0])
     if "no password supplied" in said:
-        return ServerRefused(where, "it asks for a password and none was given")
+        return failures.ServerRefused(where, "it asks for a password and none was given")
     why = next((why for words, why in _NO_CONNECTION.items() if re.search(words, said)), "no connection could be made")
-    return ServerUnreachable(where, why)
+    return failures.ServerUnreachable(where, why)
 
 
 def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float) -> StoreError:
     """Why a statement failed."""
     code = error.sqlstate or ""
     if code in ("55P03", "40P01"):  # lock not available, deadlock
-        return RecordLocked(where, waited_seconds)
+        return failures.RecordLocked(where, waited_seconds)
     if code == "25006":
-        return RecordReadOnly(where, "the server takes no writes")
+        return failures.RecordReadOnly(where, "the server takes no writes")
     if code == "53100":
-        return RecordFull(where)
+        return failures.RecordFull(where)
     if code == "57014":
-        return ServerUnreachable(where, "a statement timed out; nothing was written")
+        return failures.ServerUnreachable(where, "a statement timed out; nothing was written")
     if code == "42501" or code.startswith("28"):
-        return ServerRefused(where, _first_line(error))
+        return failures.ServerRefused(where, _first_line(error))
     if code.startswith(("08", "57P")) or (not code and isinstance(error, psycopg.OperationalError)):
-        return ServerUnreachable(where, "the connection broke; what was being written may or may not be recorded")
-    return RecordFailed(where, _first_line(error))
+        return failures.ServerUnreachable(
+            where, "the connection broke; what was being written may or may not be recorded"
+        )
+    return failures.RecordFailed(where, _first_line(error))
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -12,17 +12,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from bridgehead.control_plane.stores import failures
 from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
-from bridgehead.control_plane.stores.failures import (
-    NotARecord,
-    RecordClosed,
-    RecordDamaged,
-    RecordFailed,
-    RecordFull,
-    RecordLocked,
-    RecordReadOnly,
-    RecordUnplaceable,
-)
 from bridgehead.control_plane.stores.migrations import LATEST, SQLITE, NoRows, Row, Transaction
 from bridgehead.control_plane.stores.rows import UnreadableRow
 from bridgehead.errors import FileError, StoreError
@@ -64,7 +55,7 @@ class SqliteStore(Store):
         self._vfs = vfs
         self._slot: ConnectionSlot[sqlite3.Connection] = ConnectionSlot()
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-            raise RecordFailed(self.where, f"SQLite {sqlite3.sqlite_version} is older than 3.37")
+            raise failures.RecordFailed(self.where, f"SQLite {sqlite3.sqlite_version} is older than 3.37")
         with self._using_connection():
             pass
 
@@ -87,7 +78,7 @@ class SqliteStore(Store):
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         if self.read_only:
-            raise RecordReadOnly(self.where, "it was opened for reading")
+            raise failures.RecordReadOnly(self.where, "it was opened for reading")
         with self._using_connection() as connection:
             assert connection is not None  # only a reader goes without
             with _transaction(connection) as transaction:
@@ -108,7 +99,7 @@ class SqliteStore(Store):
     def _using_connection(self) -> Iterator[sqlite3.Connection | None]:
         with self._slot.lock, self._translated():
             if self._slot.closed:
-                raise RecordClosed(self.where)
+                raise failures.RecordClosed(self.where)
             if self._slot.connection is None:
                 self._slot.connection = self._open_file()
             try:
@@ -122,7 +113,7 @@ class SqliteStore(Store):
     def _open_file(self) -> sqlite3.Connection | None:
         if not self.read_only:
             if (noted := noted_damage(self._path)) is not None:
-                raise RecordDamaged(self.where, noted)
+                raise failures.RecordDamaged(self.where, noted)
             if not is_record_file(self._path):
                 self._create()
         log_before = _log_state(self._path)
@@ -130,7 +121,7 @@ class SqliteStore(Store):
         if connection is None:
             if self.read_only:
                 return None
-            raise RecordUnplaceable(self.where, "it vanished while it was being opened")
+            raise failures.RecordUnplaceable(self.where, "it vanished while it was being opened")
         try:
             version = self._identified_version(connection)
             if log_before is not None and _log_state(self._path) != log_before:
@@ -184,7 +175,7 @@ class SqliteStore(Store):
             write_atomic(kept, log_of(self._path).read_bytes(), private=True)
             damage = f"{damage}; what was recorded last may be missing, the log is kept as {kept}"
         note_damage(self._path, damage)
-        raise RecordDamaged(self.where, damage)
+        raise failures.RecordDamaged(self.where, damage)
 
     def _prepared_to_write(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
@@ -217,9 +208,9 @@ class SqliteStore(Store):
         ((version,),) = connection.execute("PRAGMA user_version")
         ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
         if (application_id, version, tables) == (0, 0, 0):
-            raise RecordDamaged(self.where, "it is empty")
+            raise failures.RecordDamaged(self.where, "it is empty")
         if application_id != APPLICATION_ID:
-            raise NotARecord(self.where, "it is an SQLite file of another program")
+            raise failures.NotARecord(self.where, "it is an SQLite file of another program")
         self._refuse_newer(version)
         return int(version)
 
@@ -245,7 +236,7 @@ class SqliteStore(Store):
         except sqlite3.Error as error:
             raise failure(self.where, error, waited_seconds=self._busy_timeout_seconds) from error
         except UnreadableRow as error:
-            raise RecordDamaged(self.where, str(error)) from error
+            raise failures.RecordDamaged(self.where, str(error)) from error
 
 
 class MemoryStore(SqliteStore):
@@ -339,11 +330,11 @@ def is_record_file(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
+        raise failures.RecordUnplaceable(str(path), error.strerror or str(error)) from error
     if stat.S_ISLNK(mode):
-        raise NotARecord(str(path), "it is a symbolic link, and those are not followed")
+        raise failures.NotARecord(str(path), "it is a symbolic link, and those are not followed")
     if not stat.S_ISREG(mode):
-        raise NotARecord(str(path), "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
+        raise failures.NotARecord(str(path), "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
     return True
 
 
@@ -352,9 +343,9 @@ def _placing(path: Path) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        raise RecordUnplaceable(str(path), error.message) from error
+        raise failures.RecordUnplaceable(str(path), error.message) from error
     except OSError as error:
-        raise RecordUnplaceable(str(path), error.strerror or str(error)) from error
+        raise failures.RecordUnplaceable(str(path), error.strerror or str(error)) from error
 
 
 # What is known about damage
@@ -449,19 +440,21 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
     """Why a statement failed."""
     match primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return RecordLocked(where, waited_seconds)
+            return failures.RecordLocked(where, waited_seconds)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return RecordReadOnly(where, "its file or directory is write-protected")
+            return failures.RecordReadOnly(where, "its file or directory is write-protected")
         case sqlite3.SQLITE_FULL:
-            return RecordFull(where)
+            return failures.RecordFull(where)
         case sqlite3.SQLITE_NOTADB:
-            return NotARecord(where, "it is not an SQLite file")
+            return failures.NotARecord(where, "it is not an SQLite file")
         case sqlite3.SQLITE_CORRUPT:
-            return RecordDamaged(where, str(error))
+            return failures.RecordDamaged(where, str(error))
         case sqlite3.SQLITE_CANTOPEN:
-            return RecordUnplaceable(where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened")
+            return failures.RecordUnplaceable(
+                where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened"
+            )
         case _:
-            return RecordFailed(where, str(error))
+            return failures.RecordFailed(where, str(error))
 
 
 def primary_code(error: sqlite3.Error) -> int:

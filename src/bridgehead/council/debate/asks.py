@@ -14,16 +14,7 @@ from bridgehead.council.debate.ledger import Entry, Owner, shown
 from bridgehead.council.debate.packets import conflict_entries, find_gaps, history_entries, synthesis_text
 from bridgehead.council.debate.roster import NewExpert
 from bridgehead.council.debate.state import SeatState
-from bridgehead.council.prompts.debate import (
-    Debated,
-    challenge_prompt,
-    consolidation_prompt,
-    integration_prompt,
-    late_expert_prompt,
-    reminder_prompt,
-    response_prompt,
-    ruling_prompt,
-)
+from bridgehead.council.prompts import debate
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.packet_limit import CHALLENGES, FINDINGS, Reduced, packet_size, reduce_packet, shown_id
 from bridgehead.council.prompts.shared import NOTHING, PromptContext
@@ -33,7 +24,7 @@ FOR_CHALLENGES: Final = Form(Answer.CHALLENGES, read_lists("rulings", "challenge
 FOR_RESPONSES: Final = Form(Answer.RESPONSES, read_lists("responses", "outputs"))
 FOR_RULINGS: Final = Form(Answer.RULINGS, read_lists("rulings", optional=("challenges",)))
 
-Builder = Callable[[PromptContext, CallKey, Debated], Safe]
+Builder = Callable[[PromptContext, CallKey, debate.Debated], Safe]
 
 
 def challenge_asks(run: SeatState, added: Sequence[NewExpert]) -> list[Ask]:
@@ -42,8 +33,8 @@ def challenge_asks(run: SeatState, added: Sequence[NewExpert]) -> list[Ask]:
     history = history_entries(run.debate)
     return [
         *(_late_expert_ask(run, new) for new in added),
-        *debate_asks(run, INTEGRATOR, Step.CHALLENGE, packet, integration_prompt, ITEMS),
-        *debate_asks(run, CHALLENGER, Step.CHALLENGE, packet, challenge_prompt, FOR_CHALLENGES, history=history),
+        *debate_asks(run, INTEGRATOR, Step.CHALLENGE, packet, debate.integration_prompt, ITEMS),
+        *debate_asks(run, CHALLENGER, Step.CHALLENGE, packet, debate.challenge_prompt, FOR_CHALLENGES, history=history),
     ]
 
 
@@ -52,7 +43,7 @@ def reminder_ask(run: SeatState, spoken: ReadReply, missing: Sequence[Entry]) ->
     key = next_attempt(spoken.ask.call.key)
     session = run.session_of(CHALLENGER)
     previous = NOTHING if session is not None else spoken.ask.prompt
-    prompt = reminder_prompt(run.context, key, previous, [entry.id for entry in missing], stage_b=False)
+    prompt = debate.reminder_prompt(run.context, key, previous, [entry.id for entry in missing], stage_b=False)
     return make_ask(run.seat, run.context, key, prompt, FOR_CHALLENGES, session=session)
 
 
@@ -61,7 +52,7 @@ def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
     mine = [entry for entry in run.ledger.live() if entry.owner == owner]
     conflicts = [conflict for conflict in run.conflicts if conflict.owner == owner]
     packet = packet_for(run, mine, run.debate.open_for(owner))
-    build, told = partial(response_prompt, role_title=run.title(owner)), conflict_entries(conflicts, run.debate)
+    build, told = partial(debate.response_prompt, role_title=run.title(owner)), conflict_entries(conflicts, run.debate)
     return debate_asks(run, owner, Step.RESPONSE, packet, build, FOR_RESPONSES, conflicts=told)
 
 
@@ -69,13 +60,13 @@ def ruling_asks(run: SeatState) -> list[Ask]:
     """The Challenger's last word."""
     packet = packet_for(run, run.ledger.live(), run.debate.open_challenges())
     history = history_entries(run.debate)
-    return debate_asks(run, CHALLENGER, Step.RULING, packet, ruling_prompt, FOR_RULINGS, history=history)
+    return debate_asks(run, CHALLENGER, Step.RULING, packet, debate.ruling_prompt, FOR_RULINGS, history=history)
 
 
 def consolidation_asks(run: SeatState) -> list[Ask]:
     """Quick: one look across the domains instead of a debate (K10)."""
     packet = packet_for(run, run.ledger.live(), ())
-    return debate_asks(run, CONSOLIDATOR, Step.CONSOLIDATION, packet, consolidation_prompt, ITEMS)
+    return debate_asks(run, CONSOLIDATOR, Step.CONSOLIDATION, packet, debate.consolidation_prompt, ITEMS)
 
 
 def packet_for(
@@ -116,8 +107,8 @@ def debate_asks(
     asks: list[Ask] = []
     for number, shard in enumerate(reduced.packets, start=1):
         key = run.key(owner, step, shard=number)
-        alone = build(run.context, key, Debated(shard, reduced.annotated, history, conflicts))
-        known = Debated(shard, reduced.annotated, history, conflicts, in_session=True)
+        alone = build(run.context, key, debate.Debated(shard, reduced.annotated, history, conflicts))
+        known = debate.Debated(shard, reduced.annotated, history, conflicts, in_session=True)
         asks.append(
             make_ask(
                 run.seat,
@@ -139,7 +130,7 @@ def _late_expert_ask(run: SeatState, new: NewExpert) -> Ask:
     shows, told = ("title", "description", "severity", "evidence", "domain"), None
     if new.trigger_id is not None:
         told = {name: getattr(run.ledger[new.trigger_id].output, name) for name in shows}
-    prompt = late_expert_prompt(run.context, key, new.expert, told, new.reason)
+    prompt = debate.late_expert_prompt(run.context, key, new.expert, told, new.reason)
     return make_ask(run.seat, run.context, key, prompt, ITEMS)
 
 

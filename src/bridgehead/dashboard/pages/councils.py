@@ -10,16 +10,8 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bridgehead.assembly.council import views
 from bridgehead.assembly.council.reports import DismissRequest
-from bridgehead.assembly.council.views import (
-    CouncilNow,
-    CouncilPage,
-    ReportText,
-    council_now,
-    council_report,
-    dismiss_finding,
-    list_councils,
-)
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.dashboard.page import Form, Page, PageContext
 from bridgehead.dashboard.pages import council_findings
@@ -34,7 +26,7 @@ MOST_CHALLENGES: Final = 200
 
 def show_list(context: PageContext, request: Request) -> Response:
     before = request.query_params.get("before") or None
-    page: CouncilPage = list_councils(context.assembly, before=before, clock=context.clock)
+    page: views.CouncilPage = views.list_councils(context.assembly, before=before, clock=context.clock)
     return context.show(
         request,
         PAGE,
@@ -48,7 +40,7 @@ def show_list(context: PageContext, request: Request) -> Response:
 
 def show_council(context: PageContext, request: Request) -> Response:
     reference = str(request.path_params["council_id"])
-    now: CouncilNow = council_now(context.assembly, reference, clock=context.clock)
+    now: views.CouncilNow = views.council_now(context.assembly, reference, clock=context.clock)
     report, trouble = _report(context, now)
     asked = Filter.of(request.query_params)
     return context.show(
@@ -70,7 +62,7 @@ def show_council(context: PageContext, request: Request) -> Response:
 def dismiss(context: PageContext, request: Request, form: Form) -> Response:
     council_id = str(request.path_params["council_id"])
     finding_id = str(request.path_params["finding_id"])
-    dismiss_finding(
+    views.dismiss_finding(
         context.assembly,
         council_id,
         DismissRequest(
@@ -84,17 +76,17 @@ def dismiss(context: PageContext, request: Request, form: Form) -> Response:
     return context.go(request, back, f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed.")
 
 
-def _report(context: PageContext, now: CouncilNow) -> tuple[ReportText | None, str | None]:
+def _report(context: PageContext, now: views.CouncilNow) -> tuple[views.ReportText | None, str | None]:
     """The report, and why it cannot be shown although there is one."""
     if not now.has_report:
         return None, None
     try:
-        return council_report(context.assembly, now.council.id, clock=context.clock), None
+        return views.council_report(context.assembly, now.council.id, clock=context.clock), None
     except BridgeheadError as error:
         return None, error.message
 
 
-def _findings(context: PageContext, report: ReportText, asked: Filter) -> dict[str, Any]:
+def _findings(context: PageContext, report: views.ReportText, asked: Filter) -> dict[str, Any]:
     previous = (report.comparison or {}).get("previous_review_id")
     texts = report.findings if previous else map(council_findings.uncompared, report.findings)
     everything = council_findings.ordered(texts)
@@ -118,7 +110,7 @@ def _findings(context: PageContext, report: ReportText, asked: Filter) -> dict[s
 def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
     """The findings of the run before, by fingerprint; empty when its report is gone."""
     try:
-        report = council_report(context.assembly, review_id, clock=context.clock)
+        report = views.council_report(context.assembly, review_id, clock=context.clock)
     except BridgeheadError:
         return {}
     return {print_: text.finding.id for text in report.findings for print_ in text.finding.fingerprints}

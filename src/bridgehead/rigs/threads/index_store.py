@@ -14,15 +14,7 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.records import Stamp
-from bridgehead.rigs.threads.index_rows import (
-    FileRow,
-    HistoryRow,
-    ListedEnvelope,
-    judged_row,
-    symlink_row,
-    unjudged_row,
-    unreadable_row,
-)
+from bridgehead.rigs.threads import index_rows
 from bridgehead.rigs.trust.verification_kinds import Kind
 
 if TYPE_CHECKING:
@@ -33,7 +25,7 @@ _MAX_BYTES = 1024 * 1024 * 1024
 _FILE_NAME = "envelopes.idx"
 UNCACHEABLE = "~"
 MAX_KEPT_BYTES = 256 * 1024
-_Row = TypeVar("_Row", FileRow, HistoryRow)
+_Row = TypeVar("_Row", index_rows.FileRow, index_rows.HistoryRow)
 
 
 class Header(NamedTuple):
@@ -97,14 +89,14 @@ class IndexFile:
         self.header = Header()
         self.outlines: dict[str, Outline] = {}
         self._is_noted = False  # something that the file lacks
-        self.file_rows = Rows(FileRow._make)
-        self.history_rows = Rows(HistoryRow._make)
+        self.file_rows = Rows(index_rows.FileRow._make)
+        self.history_rows = Rows(index_rows.HistoryRow._make)
         self._load()
 
-    def files(self, thread: str) -> dict[str, FileRow]:
+    def files(self, thread: str) -> dict[str, index_rows.FileRow]:
         return self._rows_of(self.file_rows, thread)
 
-    def history(self, thread: str) -> dict[str, HistoryRow]:
+    def history(self, thread: str) -> dict[str, index_rows.HistoryRow]:
         return self._rows_of(self.history_rows, thread)
 
     def outline(self, thread: str) -> Outline:
@@ -211,7 +203,7 @@ def mentions(directory: Path, name: str) -> bool:
     return any(name in outline.rigs for outline in IndexFile(directory).outlines.values())
 
 
-def _with_rows(outline: Outline, rows: Collection[FileRow]) -> Outline:
+def _with_rows(outline: Outline, rows: Collection[index_rows.FileRow]) -> Outline:
     told = [(row.sender, *([row.to] if isinstance(row.to, str) else row.to)) for row in rows if row.readable]
     lasting = all(is_lasting(row.content) for row in rows)
     judged = all(row.findings is not None for row in rows)
@@ -258,7 +250,7 @@ class Wanted(NamedTuple):
 class ReadRow(NamedTuple):
     """A row, and the whole envelope where it was read, may be kept under the row's content, and is not too large."""
 
-    row: FileRow
+    row: index_rows.FileRow
     envelope: Envelope | None = None
 
 
@@ -276,15 +268,15 @@ def _read_one(
 ) -> ReadRow:
     filename, content = file.filename, file.content
     if file.is_symlink:
-        return ReadRow(symlink_row(filename, content))
+        return ReadRow(index_rows.symlink_row(filename, content))
     if raw is None:
-        return ReadRow(unreadable_row(filename, UNCACHEABLE, str(Kind.PARSE_FAILED)))
+        return ReadRow(index_rows.unreadable_row(filename, UNCACHEABLE, str(Kind.PARSE_FAILED)))
     if file.is_blob and not is_content_of(repository, raw, content):
         content = UNCACHEABLE  # it changed after we looked
     if not with_findings:
-        return ReadRow(unjudged_row(filename, content, raw))
+        return ReadRow(index_rows.unjudged_row(filename, content, raw))
     parsed = parse_envelope(raw)
-    row = judged_row(thread, filename, content, parsed)
+    row = index_rows.judged_row(thread, filename, content, parsed)
     may_be_kept = is_lasting(content) and len(raw) <= MAX_KEPT_BYTES
     return ReadRow(row, parsed if may_be_kept and isinstance(parsed, Envelope) else None)
 
@@ -302,7 +294,7 @@ def is_content_of(repository: GitRepository, raw: bytes, blob: str) -> bool:
 
 
 def read_envelopes(
-    repository: GitRepository, envelopes: Sequence[ListedEnvelope], loaded: Mapping[str, Envelope]
+    repository: GitRepository, envelopes: Sequence[index_rows.ListedEnvelope], loaded: Mapping[str, Envelope]
 ) -> Iterator[Envelope | None]:
     """Yield what listed envelopes of one thread hold, in the order given; None for one that went away meanwhile.
 

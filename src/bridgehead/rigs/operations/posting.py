@@ -132,7 +132,7 @@ def _warn_if_kept_apart(rig: Rig) -> None:
     if own in identities.membership.names and own not in identities.own_names():
         rig.tell(
             f"warning: the key of this clone does not count for {own} now, so the others put this into quarantine; "
-            f"a member can let it in: rig-bridge member add {own} <its .pub file>"
+            f"a member can let the rig in again: rig-bridge member add {own} <its .pub file>"
         )
 
 

@@ -51,6 +51,6 @@ def test_the_gate_says_a_line_per_check_with_the_remedy_of_those_that_fail(mac: 
         "rig-bridge: remote: ok",
         "rig-bridge: clean: the work tree is not clean: git status",
         "rig-bridge: behind: ok",
-        "rig-bridge: ahead: 1 commits to push: rig-bridge push",
+        "rig-bridge: ahead: 1 commit to push: rig-bridge push",
         "rig-bridge: index: ok",
     ]

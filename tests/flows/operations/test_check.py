@@ -196,6 +196,6 @@ def test_status_shows_a_page_of_the_steps(tmp_path: Path) -> None:
     assert "notes#0" in last[-2] and "steps 101 to 121 of 121" in last[-1]
     assert "count#49" in shell.flow("status", "--page", "1").out
     assert len(shell.flow("status", "--all").out.splitlines()) == 122
-    assert "3 pages, not 4" in shell.flow("status", "--page", "4").err
+    assert "take 3 pages" in shell.flow("status", "--page", "4").err
     assert shell.flow("prune").code == 1
     assert shell.flow("prune", "--days", "0").out == "0 forgotten\n"

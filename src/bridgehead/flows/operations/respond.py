@@ -57,7 +57,7 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
     with _journal_of(root, inputs) as journal:
         owner = _asker(journal, wanted)
         if owner is None and wanted != on_file:
-            raise NotFound(f"nothing in {root.path} asked for {wanted}")
+            raise NotFound(f"no request {wanted} is open in {root.path}")
         if owner is not None:
             refuse_unfit(request.reply, owner[1].document)
         path = _give(request.reply, wanted, files, journal, owner)

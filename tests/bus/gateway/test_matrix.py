@@ -53,8 +53,8 @@ class Here:
     async def bus(self, agent: Any = None, **table: Any) -> AsyncIterator[Served]:
         door = {"matrix": self.url, "matrix_token": self.bot.token, "matrix_allow": [self.ada.id]}
         async with served_bus(self.path / "bus", agent=agent or ScriptedAgent(), **door, **table) as server:
-            door: Any = server.relay._connections["matrix"]
-            await until(lambda: door.is_ready)
+            connection: Any = server.relay._connections["matrix"]
+            await until(lambda: connection.is_ready)
             yield server
 
     async def room(self, **more: Any) -> str:

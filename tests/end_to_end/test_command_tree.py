@@ -175,6 +175,15 @@ def test_a_lost_directory_or_stream_ends_in_a_sentence(user: Machine, line: str,
     assert complaint in done.err and "internal error" not in done.err and "Exception" not in done.err
 
 
+def test_a_file_that_cannot_be_written_is_named(user: Machine) -> None:
+    raising = "def work(): raise OSError(5, 'Input/output error', '/some/posting.json')"
+    guarded = "from bridgehead.cli.running import run_guarded; run_guarded(work, program='x', debug=False)"
+
+    done = user.run("-c", f"{raising}\n{guarded}", program="python")
+
+    assert done.code == 2 and "/some/posting.json: Input/output error" in done.err
+
+
 def test_a_signal_while_python_ends_is_silent(user: Machine) -> None:
     late = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT)"
     ending = "from bridgehead.cli.running import run_guarded; run_guarded(lambda: 0, program='x', debug=False)"

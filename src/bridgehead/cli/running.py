@@ -104,7 +104,7 @@ def _nowhere(mode: Literal["r", "w"]) -> TextIO:
 
 def _ending(error: Exception) -> BridgeheadError:
     """The sentence for an error nobody foresaw; the process itself may have lost what it stands on."""
-    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+    if isinstance(error, OSError) and error.errno in UNWRITABLE and error.filename is None:
         return BridgeheadError(f"writing failed: {error.strerror}", hint="free some space, or redirect the output")
     if isinstance(error, FileNotFoundError) and not _has_directory():
         return UserError("the current directory no longer exists", hint="change to an existing directory")

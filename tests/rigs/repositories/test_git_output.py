@@ -170,3 +170,19 @@ def test_the_exclude_file_is_added_to_and_kept(world, clone):
     exclude.parent.rmdir()
     assert GitRepository(clone).exclude(".bridge/")
     assert exclude.read_bytes() == b".bridge/\n"
+
+
+def test_settings_that_git_did_not_read_are_not_taken_for_none(
+    world: World, clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A HEAD that cannot be read, for a moment, makes git list the user's settings only."""
+    asked = Git.ask
+
+    def ask(self: Git, *arguments: str, **options: object) -> GitAnswer:
+        if arguments[0] == "config":
+            return GitAnswer(0, b"user.name\nOp One\0", "")
+        return asked(self, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Git, "ask", ask)
+    with pytest.raises(GitFailed, match="did not read the settings"):
+        GitRepository(clone).wire(pushing=True)

@@ -217,6 +217,8 @@ class GitSettings:
         for entry in answer.fields:
             key, separator, value = entry.partition("\n")
             values[key] = value if separator else "true"
+        if not values.keys() & {"core.bare", "core.repositoryformatversion"}:  # git takes it for no repository
+            raise GitFailed(f"git config did not read the settings of the repository at {git.directory}")
         return cls(values)
 
     def get(self, key: str) -> str | None:

@@ -198,8 +198,8 @@ def test_a_page_of_another_origin_is_turned_away_with_a_good_key(tmp_path: Path)
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        (b"{", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         ({}, "messages must be"),
         ({"messages": []}, "messages must be"),
         ({"messages": ["hi"]}, "messages must be"),

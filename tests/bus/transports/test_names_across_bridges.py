@@ -197,7 +197,7 @@ def test_without_the_register_nobody_gets_a_name_that_is_not_theirs_yet(tmp_path
             await until(lambda: not registry._there.is_set())
             known = await Satellite.connect(kitchen)
             assert known.source == "kitchen"
-            with pytest.raises(NotAdmitted, match="register"):
+            with pytest.raises(NotAdmitted, match="registry"):
                 await Satellite.connect(stranger)
             await known.close()
 

@@ -63,6 +63,12 @@ class LinkHealth:
         """The far side does not accept our credentials."""
         return self._become(HealthState.BAD_CREDENTIALS, now, reason)
 
+    def reloaded(self, now: float) -> HealthEvent | None:
+        """New configuration may hold new credentials."""
+        if self.state is not HealthState.BAD_CREDENTIALS:
+            return None
+        return self._become(HealthState.CONNECTING, now)
+
     def stop(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.STOPPED, now)
 

@@ -32,7 +32,7 @@ SAYS_SCHEMA = "It must obey this JSON Schema:"  # as the prompts of flows do
         "bridgehead pending --all --limit 100",
     ),
 )
-@click.argument("words", metavar="[show ID]", nargs=-1)
+@click.argument("item_id", metavar="[show ID]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Include answered and withdrawn items.")
 @click.option("--here", is_flag=True, help="Only items of the current project.")
 @click.option(
@@ -40,18 +40,20 @@ SAYS_SCHEMA = "It must obey this JSON Schema:"  # as the prompts of flows do
 )
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most N.")
 @click.pass_obj
-def pending(app: App, words: tuple[str, ...], everything: bool, here: bool, kinds: tuple[str, ...], limit: int) -> None:
+def pending(
+    app: App, item_id: tuple[str, ...], everything: bool, here: bool, kinds: tuple[str, ...], limit: int
+) -> None:
     """List what is waiting for an answer: flow requests, halted runtimes, envelopes, bus approvals.
 
     With `show ID` (or only the ID), show the whole question with its choices and the schema for the answer, or the
     answer that was given.
     """
     assembly = app.assembly()
-    if words:
-        if words[:-1] not in ((), ("show",)):
+    if item_id:
+        if item_id[:-1] not in ((), ("show",)):
             raise UserError("one ID is shown at a time", hint="bridgehead pending show q-12")
         with assembly.store(read_only=True) as store:
-            item = pending_list(assembly, store, app.warn).find(words[-1])
+            item = pending_list(assembly, store, app.warn).find(item_id[-1])
         app.emit({"item": msgspec.to_builtins(item)}, lambda: question_text(item, SystemClock().now()))
         return
     where = PendingFilter(

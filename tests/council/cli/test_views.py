@@ -68,7 +68,7 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
 
     with pytest.raises(UserError, match="is CRITICAL"):
         dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x"))
-    with pytest.raises(UserError, match="2020-01-01 is over"):
+    with pytest.raises(UserError, match="2020-01-01 is in the past"):
         dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x", dt.date(2020, 1, 1)))
     with pytest.raises(UserError, match="--paths is empty"):
         dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x", paths=("a.py", " ")))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bus.support.running import free_port
 from support.console_blocks import environment, matches, run, steps
 from support.installed import Machine, machine
 
@@ -25,8 +26,7 @@ SCRIPTS = Path(sys.executable).parent
 
 
 def free_ports() -> tuple[int, int]:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-        return one.getsockname()[1], two.getsockname()[1]
+    return free_port(), free_port()
 
 
 @contextmanager

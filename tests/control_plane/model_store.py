@@ -27,10 +27,10 @@ from bridgehead.control_plane.records import (
     supersedes,
 )
 from bridgehead.control_plane.stores import rows
-from bridgehead.control_plane.stores.base import Store, Watch, checked_limit
+from bridgehead.control_plane.stores.base import MAX_PAGE, Store, Watch
 from bridgehead.control_plane.stores.failures import RecordClosed, RecordReadOnly
 from bridgehead.control_plane.stores.migrations import LATEST, Row
-from bridgehead.errors import NotFound
+from bridgehead.errors import NotFound, UserError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 
@@ -47,6 +47,12 @@ def _is_within(event: Event, where: EventFilter) -> bool:
 def _ascii_lower(text: str) -> str:
     """As the databases do it."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
+def checked_limit(limit: int) -> int:
+    if not 1 <= limit <= MAX_PAGE:
+        raise UserError(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
+    return limit
 
 
 class ModelStore(Store):

@@ -29,7 +29,7 @@ from support.console_blocks import Step, environment, matches, steps
 from support.console_blocks import run as run_steps
 from support.installed import Machine, machine
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("synapse")]  # one server for each file
 nio = pytest.importorskip("nio", reason="the extra matrix is not installed")
 DEADLINE_S = 300.0
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "matrix.md"

@@ -22,7 +22,7 @@ from bus.support.synapse import SERVER, Synapse, running_synapse
 from support.console_blocks import steps
 from support.installed import Machine, machine
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.xdist_group("synapse")]  # one server for each file
 pytest.importorskip("nio", reason="the extra matrix is not installed")
 DEADLINE_S = 300.0
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "matrix.md"
@@ -296,7 +296,7 @@ def test_a_registration_is_private_and_never_replaced(tmp_path: Path) -> None:
 def test_a_file_that_is_no_registration_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "registration.yaml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ConfigError, match="is no registration"):
+    with pytest.raises(ConfigError, match="is not the registration"):
         registration_in(path, "http://127.0.0.1:1")
 
 

@@ -29,7 +29,7 @@ from support.installed import machine
 
 pytest.importorskip("wyoming", reason="the extra voice is not installed")
 pytest.importorskip("pocketsphinx", reason="the extra voice is not installed")
-from bridgehead.bus.gateway import speech, voice
+from bridgehead.bus.gateway.doors import speech, voice
 from bus.support.wyoming import (
     LOUD,
     QUIET,

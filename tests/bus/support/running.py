@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Site, Upgrade
 from bridgehead.bus.sockets.event_loop import new_event_loop
@@ -26,9 +29,17 @@ def run(main: Coroutine[Any, Any, Result], *, uvloop: bool = True, deadline_s: f
         return runner.run(bounded())
 
 
+_WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_ports: Final = itertools.cycle(range(10_000 + _WORKER * 2000, 12_000 + _WORKER * 2000))
+for _ in range(os.getpid() % 2000):
+    next(_ports)
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    """A port that stays free until it is used: none that the system gives away, nor that another worker asks for."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", next(_ports))) as free:
+            return int(free.getsockname()[1])
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -41,7 +41,7 @@ def test_what_no_seat_has_read_is_no_pass_and_no_gate_opens() -> None:
     for shown in (render_text(report), render_markdown(report)):
         assert "INCOMPLETE" in shown
         assert "PASS" not in shown
-    assert "nobody has read 2 of 3 files" in render_text(report)
+    assert "2 of 3 files were not read" in render_text(report)
     assert "src/b.py" in render_markdown(report)
 
 

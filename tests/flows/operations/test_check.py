@@ -198,4 +198,4 @@ def test_status_shows_a_page_of_the_steps(tmp_path: Path) -> None:
     assert len(shell.flow("status", "--all").out.splitlines()) == 122
     assert "take 3 pages" in shell.flow("status", "--page", "4").err
     assert shell.flow("prune").code == 1
-    assert shell.flow("prune", "--days", "0").out == "0 forgotten\n"
+    assert shell.flow("prune", "--days", "0").out == "0 deleted\n"

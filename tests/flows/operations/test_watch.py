@@ -168,7 +168,7 @@ def test_a_watch_goes_on_until_ctrl_c_and_takes_what_it_started_with_it(shell: S
     with shell.start(str(BRIDGEHEAD), "flow", "watch") as watch:
         read_until(watch, b"watching for answers")
         shell.flow("respond", "--response", "faster")
-        read_until(watch, b"goes on")
+        read_until(watch, b"resuming")
         with open(shell.root / "pipe", "wb"):  # opened when the step has come to it
             pid = int((shell.root / "pid").read_text())
             watch.send_signal(signal.SIGINT)

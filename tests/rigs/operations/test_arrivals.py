@@ -9,7 +9,7 @@ import pytest
 
 from bridgehead.rigs.envelope.body_hash import body_hash
 from bridgehead.rigs.envelope.text import timestamp_ms
-from bridgehead.rigs.operations import sync as sync_operation
+from bridgehead.rigs.operations import arrivals
 from bridgehead.rigs.operations.arrivals import Acceptance, Arrival, hold, inspect
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.repositories.git.repository import GitRepository
@@ -232,13 +232,13 @@ def test_the_branch_moves_to_the_head_that_was_inspected_and_no_further(
     """Another fetch of the same clone may move the remote-tracking ref between our look and our step."""
     ask(world, other_clone)
     inspected = world.head(other_clone)
-    keep_apart = sync_operation.hold
+    keep_apart = arrivals.hold
 
     def hold_while_more_comes(rig: Rig, arrival: Arrival) -> None:
         keep_apart(rig, arrival)
         world.commit(other_clone, {"demo-01/REQUEST.md": b"rewritten"})
         world.git("fetch", "-q", at=clone)
 
-    monkeypatch.setattr(sync_operation, "hold", hold_while_more_comes)
+    monkeypatch.setattr(arrivals, "hold", hold_while_more_comes)
     pull(clone)
     assert world.head(clone) == inspected

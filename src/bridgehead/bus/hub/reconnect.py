@@ -14,6 +14,8 @@ from bridgehead.bus.transports.base import HubListener, HubRefused
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
+FIRST_WAIT_S: Final = 0.5
+"""Others must have noticed that a link is gone before it comes back."""
 
 
 class Dialled(Protocol):
@@ -70,11 +72,11 @@ class HubLink:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     async def _keep_up(self) -> None:
-        pauses = waits()
+        pauses = waits(FIRST_WAIT_S)
         while True:
             refused = await self._dial()
             if self._up.is_set():
-                pauses = waits()
+                pauses = waits(FIRST_WAIT_S)
                 await self._down.wait()
             await asyncio.sleep(REFUSED_RETRY_S if refused else next(pauses))
 

@@ -137,7 +137,7 @@ class ProgressNotifications:
             return
         # MCP: it grows with every message; within a part it comes ever closer to that part's end.
         self._done, self._count = (done, 0) if done > self._done else (self._done, self._count + 1)
-        progress = self._done + self._count / (self._count + 1) if total else self._count
+        progress = self._done + self._count / (self._count + 1)
         params: dict[str, Any] = {"progressToken": self._token, "progress": progress, "message": message}
         params |= {"total": total} if total else {}
         self._send(jsonrpc.notification("notifications/progress", params))

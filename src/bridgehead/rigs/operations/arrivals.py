@@ -164,7 +164,7 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
     apart = {found.path for found in arrival.quarantined}
     for finding in arrival.verification.items:
         if finding.path.startswith(f"{MEMBERS_THREAD}/") and finding.kinds == (Kind.SIGNER_UNKNOWN,):
-            rig.tell(f"{finding.path}: somebody asks to join; rig-bridge member list shows who")
+            rig.tell(f"{finding.path}: a key that is not a member's asks to join; rig-bridge member list shows it")
         elif finding.path not in apart:
             rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
     for path in arrival.taken_in:

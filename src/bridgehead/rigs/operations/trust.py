@@ -221,7 +221,7 @@ def member(rig: Rig, request: MemberRequest) -> Members:
     rig.announce("rig.sent", thread=MEMBERS_THREAD, path=landed.path, commit=landed.commit, pushed=landed.pushed)
     listed = _listed(rig)._replace(landed=landed)
     if own in dict(listed.requests):
-        rig.tell(f"{own} asks to join and is no member yet; a member lets it in: rig-bridge member add {own}")
+        rig.tell(f"{own} asks to join and is not a member yet; a member admits it: rig-bridge member add {own}")
     return listed
 
 

@@ -240,7 +240,7 @@ class MatrixDoor(Door):
             await self._event(event)
         self.is_ready = True
         await asyncio.get_running_loop().create_future()
-        raise AssertionError("nobody ends that")
+        raise AssertionError("this future is never set")
 
     async def transaction(self, name: str, events: list[Any]) -> bool:
         """Take what the server brings, each transaction once; False as long as it must try again."""

@@ -64,7 +64,8 @@ def registration_in(path: Path, url: str) -> Registration:
         return msgspec.convert(yaml.safe_load(read_bounded(path, MAX_BYTES)), Registration)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
-            f"{path} is no registration of an application service: {error}", hint="move it away, and one is written"
+            f"{path} is not the registration of an application service: {error}",
+            hint="move it away to have a new one written",
         ) from error
 
 

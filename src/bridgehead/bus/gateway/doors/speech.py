@@ -55,7 +55,7 @@ class WyomingPeer(asyncio.StreamReader):
             try:
                 event = await async_read_event(self)
             except (AttributeError, KeyError, TypeError, RecursionError, EOFError) as error:
-                raise ProtocolError(f"that is no Wyoming event: {type(error).__name__}") from error
+                raise ProtocolError(f"not a Wyoming event: {type(error).__name__}") from error
             if event is None or not isinstance(event.data, dict):
                 raise ConnectionError("the connection ended")
             if kinds and event.type == "error":

@@ -155,9 +155,9 @@ class Shellcheck(Analyser):
 def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[Message]:
     """Messages in the form of hadolint and shellcheck, whose rules have numbers."""
     for entry in printed:
-        rule = f"{prefix}{entry['code']}"
+        path, line, rule = str(entry["file"]), int(entry["line"]), f"{prefix}{entry['code']}"
         if (weight := weights(tool).get(rule)) is not None:
-            yield _simple(entry["file"], int(entry["line"]), rule, entry["message"], weight)
+            yield _simple(path, line, rule, str(entry["message"]), weight)
 
 
 def _simple(path: str, line: int, rule: str, text: str, weight: Weight, action: str | None = None) -> Message:

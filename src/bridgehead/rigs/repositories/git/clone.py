@@ -46,9 +46,9 @@ class Clone:
         self.git = Git(str(directory), environment)
         self.location: Location = locate(self.git)
         self.git.directory = str(self.location.top_level)
+        self._pin_inherited_paths()
         self.reload_settings()
         self.clock = clock or SystemClock()
-        self._pin_inherited_paths()
 
     def reload_settings(self) -> None:
         """Ask git again what is configured."""

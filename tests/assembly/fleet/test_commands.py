@@ -178,6 +178,19 @@ def test_ended_runs_are_pruned_with_every_row_and_others_stay_whole(fleet: TestF
 
 
 @pytest.mark.slow
+def test_a_run_that_was_put_back_is_not_pruned_with_the_failed_ones(fleet: TestFleet, submit: Submit) -> None:
+    """Its last pass that ended failed; the next one waits in the queue, for a worker."""
+    worker = fleet.worker()
+    run = submit("breaks")
+    fleet.until_state(run, RunStatus.FAILED)
+    fleet.kill(worker)
+    fleet.run("flow", "retry", run)
+
+    assert fleet.json("flow", "prune", "--days", "0", "--failed")["forgotten"] == []
+    assert [flow["flow_id"] for flow in fleet.json("flow", "list")["flows"]] == [run]
+
+
+@pytest.mark.slow
 def test_a_run_is_not_pruned_while_a_handler_answers_for_it(fleet: TestFleet, submit: Submit) -> None:
     """A cancelled run has ended, the call of its agent has not: it is let finish, and the next time all goes."""
     (fleet.folder / "agent").write_text("open('a.here', 'w').write('1')\nprint(open('a.go').read())\n")

@@ -59,9 +59,8 @@ class Door(ABC):
     def think(self, room: str, message_id: str, *, on: bool) -> None:
         """An answer to a message is being made, or no longer; must not wait."""
 
-    def piece(self, room: str, text: str, message_id: str) -> None:
-        """One more piece of the answer to a message, which is said as a whole in the end; must not wait."""
-        raise NotImplementedError
+    def piece(self, room: str, text: str, message_id: str) -> None:  # noqa: B027
+        """One more piece of the answer to a message; must not wait. The whole is said in the end, to every door."""
 
     def participant(self, room: str) -> str:
         """Who speaks in a room: the door itself, unless its rooms take part each for itself."""

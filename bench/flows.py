@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ PAUSE_ALLOWANCE_MS = 60.0
 RECORD_ALLOWANCE_MS = 30.0
 REPLAYED_STEPS = 100_000
 REPLAY_ALLOWANCE_MS = 3000.0
-RECORDED_STEPS = 500
+RECORDED_STEPS = 2_000
 AT = "2026-11-15T10:15:02.123456Z"
 
 PROGRAM = """
@@ -128,22 +129,20 @@ def recording_rate(folder: Path) -> float:
 
 
 def raw_sqlite_rate(folder: Path) -> float:
-    """Rows per second of the same shape and durability, without a flow around them."""
-    database = sqlite3.connect(_empty(folder / "raw") / "raw.db", isolation_level=None)
-    database.execute("PRAGMA journal_mode=WAL")
-    database.execute("PRAGMA synchronous=FULL")
-    for statement in MIGRATIONS[0]:
-        database.execute(statement)
+    """Rows per second of the same shape and durability, without a flow around them, from no file to a closed one."""
+    path = _empty(folder / "raw") / "raw.db"
 
     def insert() -> None:
-        for number in range(RECORDED_STEPS):
-            row = ("flow-1", f"step#{number}", "step", "0" * 64, "completed", str(number), None, None, AT, AT)
-            database.execute(PUT_RECORD, row)
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA synchronous=FULL")
+            for statement in MIGRATIONS[0]:
+                database.execute(statement)
+            for number in range(RECORDED_STEPS):
+                row = ("flow-1", f"step#{number}", "step", "0" * 64, "completed", str(number), None, AT, AT, None)
+                database.execute(PUT_RECORD, row)
 
-    try:
-        return RECORDED_STEPS / wall_seconds(insert)
-    finally:
-        database.close()
+    return RECORDED_STEPS / wall_seconds(insert)
 
 
 def _replay_of(root: Path) -> Callable[[], float]:

@@ -59,7 +59,7 @@ ATTEMPT_COLUMNS: Final = (
     "coalesce(response, (SELECT data FROM blob WHERE sha256 = response_blob))"
 )
 PUT_RECORD: Final = (
-    "INSERT OR REPLACE INTO step (flow_id, path, kind, input_sha, status, result, result_blob, error, started, ended) "
+    "INSERT OR REPLACE INTO step (flow_id, path, kind, input_sha, status, result, error, started, ended, result_blob) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # An answer that was kept while a pass was under way is not lost when that pass writes the request down.
@@ -147,13 +147,12 @@ class SqliteJournal:
 
     def append(self, flow_id: str, record: Record) -> None:
         """Record one result."""
-        result = record.result
-        if result is not None and len(result) > INLINE_LIMIT:
+        if record.result is not None and len(record.result) > INLINE_LIMIT:
             self.complete(flow_id, record, ())
             return
         try:
             # A single statement outside a transaction is its own transaction.
-            self._db.execute(PUT_RECORD, _record_row(flow_id, record, result, None))
+            self._db.execute(PUT_RECORD, (flow_id, *record, None))
         except sqlite3.Error as error:
             raise JournalUnusable(self.path, str(error)) from error
 
@@ -161,7 +160,8 @@ class SqliteJournal:
         """Record the result of a call together with what became of its requests."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, record.ended)
-            self._db.execute(PUT_RECORD, _record_row(flow_id, record, *self._stored(record.result)))
+            result, blob = self._stored(record.result)
+            self._db.execute(PUT_RECORD, (flow_id, *record._replace(result=result), blob))
 
     def hold(self, flow_id: str, attempts: Sequence[Attempt], *, at: str) -> None:
         """Enter new or changed requests; the run is waiting for their answers."""
@@ -353,10 +353,6 @@ class MemoryJournal(SqliteJournal):
 
     def close(self) -> None:
         """The next command of this process goes on with it."""
-
-
-def _record_row(flow_id: str, record: Record, result: str | None, blob: str | None) -> tuple[str | None, ...]:
-    return (flow_id, *record[:4], result, blob, *record[5:])
 
 
 def _run(row: Sequence[Any]) -> Run:

@@ -29,10 +29,22 @@ _LATER: Final = frozenset({"set", "frozenset", "bytes", "date", "time", "timedel
 _ALL: Final = _LATER | {"tuple", "datetime", "path"}
 """What a record marks. Digests mark only what older journals cannot hold: their digests stay as they are."""
 _NO_MARKS: Final[frozenset[str]] = frozenset()
-# `json.dumps` would make an encoder for each value.
-_WRITE: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-_WRITE_SORTED: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+_READ: Final = json.JSONDecoder().raw_decode
 _AS_IS: Final = frozenset({str, int, bool, type(None)})
+
+
+def _writer(*, sort_keys: bool) -> Callable[[Any], str]:
+    """Compact JSON from one C encoder; `json.dumps`, and `JSONEncoder.encode` too, make a new one for each value."""
+    encoder = json.JSONEncoder(separators=(",", ":"), sort_keys=sort_keys, allow_nan=False)
+    make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    write = make(None, encoder.default, json.encoder.encode_basestring_ascii, None, ":", ",", sort_keys, False, False)
+    return lambda value: "".join(write(value, 0))
+
+
+_WRITE: Final = _writer(sort_keys=False)
+_WRITE_SORTED: Final = _writer(sort_keys=True)
 
 
 class Unfit(ValueError):
@@ -67,7 +79,7 @@ def encode(value: Any) -> str:
 
 def decode(text: str) -> Any:
     """What `encode` was given, as far as that can be told without its type."""
-    return json.loads(text, object_hook=_revived) if f'"{_MARK}"' in text else json.loads(text)
+    return json.loads(text, object_hook=_revived) if f'"{_MARK}"' in text else _READ(text)[0]
 
 
 def canonical(value: Any) -> bytes:

@@ -72,6 +72,7 @@ async def _bridge(participants: int = PARTICIPANTS, limits: dict[str, int] = UNL
     if server.hub is not None:
         _answer_on(server.hub)
     tokens = _enrol_all(folder, participants, limits)
+    server.gateway.directory.read_ahead()
     server.gateway.reload()
     return {"url": server.join_url, "tokens": tokens, "state": str(folder.path)}
 

@@ -85,6 +85,11 @@ def _answer_on(hub: Hub) -> None:
     hub.listen(answer)
 
 
+async def _bridge_auto() -> Facts:
+    """The same, ready to translate names, which is how it is set when nothing is said."""
+    return await _bridge(profile="auto")
+
+
 async def _bridge_on_nats(port: int) -> Facts:
     """One hub of several that share a fabric; its bridge id keeps it apart from the others."""
     return await _bridge(nats=f"nats://127.0.0.1:{port}", bridge_id=f"bench-{os.getpid()}")
@@ -131,6 +136,7 @@ KINDS = {
     "echo": _echo,
     "hub": _hub,
     "bridge": _bridge,
+    "bridge_auto": _bridge_auto,
     "bridge_on_nats": _bridge_on_nats,
     "bridge_at_hub": _bridge_at_hub,
     "answering_hub": _answering_hub,

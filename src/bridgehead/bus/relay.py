@@ -17,7 +17,7 @@ import msgspec
 from bridgehead.bus import actions
 from bridgehead.bus.bridge.admission import ABSENT
 from bridgehead.bus.bridge.bridge import Bridge
-from bridgehead.bus.bridge.counters import OutcomeCounters
+from bridgehead.bus.bridge.counters import BATCH, OutcomeCounters
 from bridgehead.bus.bridge.state_store import StateStore
 from bridgehead.bus.interfaces import Announcer, LogAnnouncer
 from bridgehead.bus.participants.record import ParticipantRecord
@@ -263,21 +263,23 @@ class Relay(HubListener):
         if self._busy:
             return
         self._busy = True
-        carry_out = self._carry_out
+        carry_out, next_one = self._carry_out, pending.popleft
         try:
             while pending:
-                effect = pending.popleft()
+                effect = next_one()
                 carry_out[type(effect)](effect)
         finally:
             self._busy = False
-        self.counters.add_up_if_due()
+        if len(self.counters.noted) >= BATCH:
+            self.counters.add_up()
         if self.bridge.known.changes != self._audience_changes:
             self._audience_changes = self.bridge.known.changes
             self._transport.expect(self.bridge.known)
 
     def _write(self, effect: actions.ToBus) -> None:
-        if any(takes(effect.message) for takes in self.overhearing):
-            return
+        for takes in self.overhearing:
+            if takes(effect.message):
+                return
         if not self._transport.send(effect.message):
             self._correct_outcome()
 

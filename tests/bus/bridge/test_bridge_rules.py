@@ -12,8 +12,9 @@ from bridgehead.bus.hub.health import LinkHealth
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.participants.policy import SessionPolicy
 from bridgehead.bus.wire.message import Message
-from bridgehead.bus.wire.topics import to_legacy
+from bridgehead.bus.wire.topics import SPEAK, to_legacy
 from bus.support.bridging import frame, handed_over, make_bridge, make_record, outcomes, written
+from parsers.work import Tracer
 
 REGISTER = "ovos.intent.register.template"
 
@@ -77,6 +78,29 @@ def test_pings_of_two_skills_are_no_copies_of_each_other() -> None:
     session = {"session": {"session_id": "s"}}
     pings = [Message(f"{skill}.converse.ping", {}, session) for skill in ("a.skill", "b.skill", "ovos")]
     assert [len(handed_over(bridge.hub_sent(ping, 0))) for ping in pings] == [1, 1, 0]
+
+
+def test_words_repeated_within_a_second_are_all_heard_and_each_copy_is_dropped_once() -> None:
+    bridge = make_bridge(profile="legacy", nat=False)
+    bridge.connected(make_record("p1"), 0)
+    said = {name: Message(name, {"utterance": "ok"}, {"destination": "p1"}) for name in (SPEAK, "speak")}
+    arriving = [SPEAK, SPEAK, "speak", SPEAK, "speak", "speak", "speak"]
+    heard = [len(handed_over(bridge.hub_sent(said[name], 0))) for name in arriving]
+    assert heard == [1, 1, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("profile", ["spec", "auto"])
+def test_a_message_said_often_costs_no_more_than_the_first(profile: str) -> None:
+    bridge = make_bridge(profile=profile, nat=False)
+    bridge.connected(make_record("p1"), 0)
+    said = Message(SPEAK, {"utterance": "ok"}, {"destination": "p1"})
+    lines = []
+    for _ in range(1000):
+        tracer = Tracer()
+        with tracer.tracing():
+            bridge.hub_sent(said, 0)
+        lines.append(tracer.lines)
+    assert lines[-1] <= lines[10]
 
 
 def test_readiness_that_names_a_hardened_skill_host_still_reaches_it() -> None:

@@ -25,7 +25,7 @@ from bridgehead.bus.wire.message import (
     sound_message,
 )
 from bridgehead.bus.wire.session import DEFAULT, Session, hub_session_id, session_id
-from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, has_twin_marker, to_spec
+from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, has_twin_marker, is_plain, to_spec
 
 LIGHT_BYTES: Final = 4096
 """Messages up to this size are bounded by their number alone."""
@@ -111,7 +111,7 @@ class Admission:
         self, participant: Participant, message: Message, hops: int, channel: str
     ) -> Admitted | Denied | Ignored:
         terms = participant.terms
-        if not terms.freely_published(message.type) or has_malformed_carrier(message) or has_twin_marker(message):
+        if not terms.freely_published(message.type) or not is_plain(message):
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message

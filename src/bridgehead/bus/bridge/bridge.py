@@ -267,7 +267,8 @@ class Bridge:
         if echo is not None and (only := self._router.only_recipient(message)) and only.id == echo.author:
             self.offered += 1
             hub_session = message.context["session"]["session_id"]
-            effects.append(actions.Outcome(only.id, "out", message.type, "dropped", "echo", hub_session))
+            topic = topics.spec_topic(message.type)
+            effects.append(actions.Outcome(only.id, "out", topic, "dropped", "echo", hub_session))
         elif (reason := self._ignored_for(message, echo, now)) is not None:
             effects.append(actions.HubIgnored(reason))
         else:
@@ -275,10 +276,8 @@ class Bridge:
         return effects
 
     def _ignored_for(self, message: Message, echo: Echo | None, now: float) -> str | None:
-        if has_malformed_carrier(message):
-            return "malformed"
-        if topics.has_twin_marker(message):
-            return "twin"
+        if not topics.is_plain(message):
+            return "malformed" if has_malformed_carrier(message) else "twin"
         if self._names.translates and echo is None and self._names.is_copy(message, now):
             return "duplicate"
         return None
@@ -287,7 +286,7 @@ class Bridge:
         carried = message.context.get("session")
         hub_session = session_id(carried)
         named = None if carried is None else hub_session
-        if self._names.translates:
+        if self._names.translates and topics.spec_topic(message.type) != message.type:
             message = topics.to_spec(message) or message
         return Offer(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
 
@@ -300,11 +299,12 @@ class Bridge:
 
     def _offer(self, offer: Offer, now: float, effects: list[actions.Effect]) -> None:
         """Offer the message to everybody it concerns, adding what follows to `effects`."""
-        if offer.message.type == topics.HANDLED and offer.hub_session != DEFAULT:
-            self._adopt_session(offer)
-        rendered = False
-        ends = offer.message.type == topics.HANDLED
-        self._hub_marks_ends = self._hub_marks_ends or ends
+        topic, rendered = offer.message.type, False
+        ends = topic == topics.HANDLED
+        if ends:
+            self._hub_marks_ends = True
+            if offer.hub_session != DEFAULT:
+                self._adopt_session(offer)
         recipients = self._router.recipients(offer)
         for participant, signal in recipients:
             self.offered += 1
@@ -323,7 +323,7 @@ class Bridge:
         if rendered:
             spoken = offer.message.forward(topics.SPEAK_B64, offer.message.data)
             effects.append(self._written(spoken, None, 0, now))
-        if offer.message.type == topics.SPEAK and not offer.echo:
+        if topic == topics.SPEAK and offer.echo is None and (self._names.translates or not recipients):
             self._after_speech(offer, recipients, now, effects)
 
     def _after_speech(
@@ -380,18 +380,19 @@ class Bridge:
     def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[actions.Effect]:
         message, hub_session = admitted.message, admitted.hub_session
         if self._stopping or not self._hub_is_up:
-            obstacle = "shutdown" if self._stopping else "hub_down"
+            reason = "shutdown" if self._stopping else "hub_down"
             return [
-                actions.Refused(participant.id, obstacle, _named(message.context.get("utterance_id"))),
-                actions.Outcome(participant.id, "in", message.type, "dropped", obstacle, hub_session, size),
+                actions.Refused(participant.id, reason, _named(message.context.get("utterance_id"))),
+                actions.Outcome(participant.id, "in", message.type, "dropped", reason, hub_session, size),
             ]
         if message.type == topics.HANDLE:
             utterance_id = message.context.get("utterance_id")
             limit = participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize
-            if participant.questions.has(hub_session, utterance_id):
+            obstacle = participant.questions.begin(hub_session, utterance_id, now, limit)
+            if obstacle == "twin":
                 return [actions.Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
-            if not participant.questions.begin(hub_session, utterance_id, now, limit):
-                return self._refuse(participant, Denied("too_many_questions", {}, message.type), size, now)
+            if obstacle is not None:
+                return self._refuse(participant, Denied(obstacle, {}, message.type), size, now)
         tracked = message.type in topics.TRACKED
         if tracked and not self._registrations.has_room(participant, admitted):
             crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)

@@ -45,23 +45,19 @@ class OutcomeCounters:
     """Counters of one bridge. Outcomes are collected and added up many at a time; whoever reads finds all of them."""
 
     def __init__(self) -> None:
-        self._unadded: list[Outcome] = []
-        self.count: Final = self._unadded.append
-        """Note one outcome; `book_if_due` keeps what is noted from growing."""
+        self.noted: list[Outcome] = []
+        """Outcomes that are not added up yet; whoever notes them calls `add_up` when there are `BATCH`."""
+        self.count: Final = self.noted.append
         self._outcomes: Counter[Kind] = Counter()
         self._by_participant: dict[str, Counter[Kind]] = {}
         self.hub_ignored: Counter[str] = Counter()
         self._to_bus = Histogram()
         self._to_participant = Histogram()
 
-    def add_up_if_due(self) -> None:
-        if len(self._unadded) >= BATCH:
-            self._add_up()
-
-    def _add_up(self) -> None:
+    def add_up(self) -> None:
         # Most outcomes are like others and nothing waited, so few are left once equal ones are counted.
-        equal = Counter(map(_what_counts, self._unadded))
-        self._unadded.clear()
+        equal = Counter(map(_what_counts, self.noted))
+        self.noted.clear()
         for (participant_id, direction, outcome, reason, waited_s), times in equal.items():
             kind = (direction, outcome, reason or "")
             self._outcomes[kind] += times
@@ -80,7 +76,7 @@ class OutcomeCounters:
     @property
     def outcomes(self) -> Counter[Kind]:
         """How often each (direction, outcome, reason) was the end of a message."""
-        self._add_up()
+        self.add_up()
         return self._outcomes
 
     @property
@@ -89,12 +85,12 @@ class OutcomeCounters:
 
     def of(self, participant_id: str) -> Counter[str]:
         """The outcomes of one participant."""
-        self._add_up()
+        self.add_up()
         own = self._by_participant.get(participant_id, Counter())
         return Counter({f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind] for kind in own})
 
     def forget(self, participant_id: str) -> None:
-        self._add_up()
+        self.add_up()
         self._by_participant.pop(participant_id, None)
 
     def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:

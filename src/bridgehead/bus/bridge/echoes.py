@@ -136,23 +136,22 @@ class CopyTable:
     def __init__(self, *, limit: int = 4096, window_s: float = 1.0) -> None:
         self._limit = limit
         self._window_s = window_s
-        self._recent: deque[tuple[float, tuple[str, bytes]]] = deque()
-        self._by_content: dict[tuple[str, bytes], list[tuple[float, str]]] = {}
+        self._recent: deque[tuple[float, tuple[bool, str, bytes]]] = deque()
+        self._arrivals: dict[tuple[bool, str, bytes], list[float]] = {}
+        """By whether the name was the specification's, that name, and the content; the oldest first."""
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether the same content arrived less than a second ago under the counterpart topic."""
         if not has_counterpart(message.type):
             return False
         self._forget_old(now)
-        named = spec_topic(message.type)
-        key = (named, _digest(message, topic=False))
-        earlier = self._by_content.setdefault(key, [])
-        for entry in earlier:
-            # One of the two has the specification's name: pings of two skills are no copies of each other.
-            if entry[1] != message.type and named in (entry[1], message.type):
-                earlier.remove(entry)
-                return True
-        earlier.append((now, message.type))
+        named, content = spec_topic(message.type), _digest(message, topic=False)
+        # One of the two has the specification's name: pings of two skills are no copies of each other.
+        if earlier := self._arrivals.get((named != message.type, named, content)):
+            earlier.pop(0)
+            return True
+        key = (named == message.type, named, content)
+        self._arrivals.setdefault(key, []).append(now)
         self._recent.append((now, key))
         return False
 
@@ -160,11 +159,11 @@ class CopyTable:
         oldest = now - self._window_s
         while self._recent and (len(self._recent) >= self._limit or self._recent[0][0] <= oldest):
             at, key = self._recent.popleft()
-            earlier = self._by_content.get(key)
-            if earlier and earlier[0][0] == at:
+            earlier = self._arrivals.get(key)
+            if earlier and earlier[0] == at:
                 earlier.pop(0)
             if not earlier:
-                self._by_content.pop(key, None)
+                self._arrivals.pop(key, None)
 
 
 def _key(message: Message) -> tuple[str, object]:

@@ -47,8 +47,6 @@ class Router:
         """Topics that may concern others than those who use the session."""
         self._beyond_author = self._beyond_sessions | {topics.SPEAK, topics.SPEECH, topics.HANDLED}
         """The same, and those whose echo is more than an echo (B-14, B-35, B-51)."""
-        self._sees_plain_echoes = self._by_session and settings.profile == "spec"
-        """Whether what the hub echoes has the name it was written with, and concerns those who use the session."""
         self._hidden_source = settings.hidden_source
 
     def recipients(self, offer: Offer) -> Sequence[Match]:
@@ -81,7 +79,7 @@ class Router:
     def only_recipient(self, message: Message) -> Participant | None:
         """The one participant that uses the session of an echo that can concern nobody else (B-21)."""
         context = message.context
-        if message.type in self._beyond_author or "destination" in context or not self._sees_plain_echoes:
+        if topics.spec_topic(message.type) in self._beyond_author or "destination" in context or not self._by_session:
             return None
         matches = self._register.by_session(session_id(context.get("session")))
         return matches[0][0] if len(matches) == 1 else None
@@ -171,12 +169,12 @@ class Router:
         context, data = message.context, message.data
         if isinstance(carried := context.get("session"), dict):
             adopted = participant.imposed.left_out(hub_session, carried)
+            local = participant.sessions.get(hub_session, hub_session)
+            if local != hub_session:
+                adopted = {**adopted, "session_id": local}
+                if message.type == topics.SYNC:
+                    data = translate_sync(data, hub_session, local)
             context = context if adopted is carried else {**context, "session": adopted}
-        local = participant.sessions.get(hub_session, hub_session)
-        if local != hub_session:
-            context = {**context, "session": {**context["session"], "session_id": local}}
-            if message.type == topics.SYNC:
-                data = translate_sync(data, hub_session, local)
         if self._hidden_source is not None and "source" in context:
             context = {**context, "source": self._hidden_source}
         if context is not message.context:

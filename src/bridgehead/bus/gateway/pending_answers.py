@@ -163,6 +163,8 @@ class Speaker:
         return self._relay.publish(Message(SPEAK, said, context))
 
     def _overhears(self, message: Message) -> bool:
+        if not self._waiting:
+            return False
         waiting = self._waiting.get(str(message.context.get("source")))
         spoken = message.data.get("utterances")
         if message.type != HANDLE or waiting is None or waiting.done() or not isinstance(spoken, list) or not spoken:

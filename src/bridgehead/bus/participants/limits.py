@@ -53,7 +53,6 @@ OPEN_S: Final = 120.0
 """A question without an end marker counts as open for so long."""
 VIOLATIONS: Final = 10
 VIOLATION_WINDOW_S: Final = 60.0
-_OPENING: Final = b"{["
 
 
 class TokenBucket:
@@ -93,25 +92,22 @@ class OpenQuestions:
     """Utterances of one participant that have no end yet, oldest first; what never ends is forgotten after a while."""
 
     def __init__(self) -> None:
-        self._open: list[OpenQuestion] = []
+        self._open: deque[OpenQuestion] = deque()
         self._ended: deque[tuple[str, str | None]] = deque(maxlen=16)
 
-    def has(self, hub_session: str, utterance_id: object) -> bool:
-        """Whether this is a question that is open, or whose answer waited for a reconnect, and is now asked again."""
-        if not isinstance(utterance_id, str) or not utterance_id:
-            return False
-        asked = (hub_session, utterance_id)
-        return asked in self._ended or any((o.hub_session, o.utterance_id) == asked for o in self._open)
-
-    def begin(self, hub_session: str, utterance_id: object, now: float, limit: int) -> bool:
-        """One more begins; False where that is too many."""
-        if self._open and now - self._open[0].at >= OPEN_S:
-            self._open = [question for question in self._open if now - question.at < OPEN_S]
-        if len(self._open) >= limit:
-            return False
+    def begin(self, hub_session: str, utterance_id: object, now: float, limit: int) -> str | None:
+        """One more begins, unless it is one too many, or a `twin`: open, or held for a reconnect, and asked again."""
         named = utterance_id if isinstance(utterance_id, str) else None
+        if named:
+            asked = (hub_session, named)
+            if asked in self._ended or any((o.hub_session, o.utterance_id) == asked for o in self._open):
+                return "twin"
+        while self._open and now - self._open[0].at >= OPEN_S:
+            self._open.popleft()
+        if len(self._open) >= limit:
+            return "too_many_questions"
         self._open.append(OpenQuestion(hub_session, named, now))
-        return True
+        return None
 
     def end(self, hub_session: str, utterance_id: object, *, held: bool = False) -> None:
         """An end marker came; one that names no utterance ends the oldest of its session.
@@ -128,7 +124,8 @@ class OpenQuestions:
                 self._ended.append((hub_session, over.utterance_id))
 
     def take_all(self) -> list[OpenQuestion]:
-        taken, self._open = self._open, []
+        taken = list(self._open)
+        self._open.clear()
         return taken
 
 
@@ -147,7 +144,7 @@ class ViolationCount:
 
 def frame_may_be_deep(frame: bytes, limit: int) -> bool:
     """A cheap look at the bytes: without that many brackets nothing can be nested too deeply."""
-    return len(frame) - len(frame.translate(None, _OPENING)) > limit
+    return frame.count(b"{") + frame.count(b"[") > limit
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:

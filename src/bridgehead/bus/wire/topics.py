@@ -47,7 +47,7 @@ BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE, REFUSED, UNDELIVERED,
 SESSION_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
 """What stock clients send unasked when they begin (bus §11.2)."""
 
-TWIN_MARKERS: Final = ("_namespace_compat_twin", "_intent_compat_twin")
+TWIN_MARKERS: Final = frozenset({"_namespace_compat_twin", "_intent_compat_twin"})
 
 LIFECYCLE: Final = frozenset({HANDLE, SPEAK, HANDLED, CANCELLED, MATCHED, UNMATCHED, SYNC})
 """What hardened mode relays to everybody (B-16)."""
@@ -205,7 +205,6 @@ _RENAMED: Final[dict[str, str]] = {
     "mycroft.skills.loaded": "ovos.skill.loaded",
     "mycroft.skills.list": "ovos.skills.list",
 }
-_NAMESPACE_TWIN, _INTENT_TWIN = TWIN_MARKERS
 _TO_LEGACY: Final = {spec: legacy for legacy, spec in _RENAMED.items()}
 _CONVERSE_PING: Final = "ovos.converse.ping"
 _HANDLER_EVENTS: Final = "ovos.intent.handler."
@@ -213,10 +212,19 @@ _HANDLER_EVENTS: Final = "ovos.intent.handler."
 
 def has_twin_marker(message: Message) -> bool:
     """Whether the producer marked this as the second copy of a message under another name (bus §11.2)."""
-    marked = message.context.get
-    return marked(_NAMESPACE_TWIN) is True or marked(_INTENT_TWIN) is True
+    context = message.context
+    return not TWIN_MARKERS.isdisjoint(context) and any(context.get(marker) is True for marker in TWIN_MARKERS)
 
 
+def is_plain(message: Message) -> bool:
+    """Whether the session can be read and the message is no marked twin, as nearly all are."""
+    session = message.context.get("session")
+    return (session is None or isinstance(session, dict)) and (
+        TWIN_MARKERS.isdisjoint(message.context) or not has_twin_marker(message)
+    )
+
+
+@lru_cache(maxsize=2048)
 def spec_topic(topic: str) -> str:
     """The specification's name of a topic that has two; other topics are returned as they are."""
     if topic.endswith(".converse.ping"):
@@ -224,6 +232,7 @@ def spec_topic(topic: str) -> str:
     return _RENAMED.get(topic, topic)
 
 
+@lru_cache(maxsize=2048)
 def has_counterpart(topic: str) -> bool:
     """Whether the other world has another name for this topic."""
     return topic in _RENAMED or topic in _TO_LEGACY or topic.endswith(".converse.ping")

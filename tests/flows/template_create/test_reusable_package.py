@@ -11,6 +11,7 @@ from bridgehead.flows import RunRequest, run_flow
 from bridgehead.flows.engine.run_request import RunOptions
 from bridgehead.flows.template_create import template_create
 from bridgehead.flows.template_create.agents import Recommendation
+from bridgehead.flows.template_create.package import make, open_package
 from bridgehead.flows.template_create.phases.p2_manifest import make_settings
 from bridgehead.flows.template_create.phases.p4_templates import make_templates
 from bridgehead.flows.template_create.phases.p5_agents import specialists
@@ -100,6 +101,52 @@ def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None
     verifier = (package / "agents" / "test-verifier.md").read_text()
     first = verifier.partition("## Files To Read First")[2].split("`")[1]
     assert first == "tests/services/test_{{EntitiesSnake}}.py"
+
+
+PAGES = {
+    "shop/__init__.py": "",
+    "shop/orders.py": "class Order:\n    pass\n\n\nclass OrderService:\n    def page(self):\n"
+    "        return render('orders/list.html', sql=read('orders.sql'))\n",
+    "shop/templates/orders/list.html": '{% extends "base.html" %}\n<h1 class="order">Your order</h1>\n{{ order.id }}\n',
+    "shop/templates/base.html": "<link href=\"{{ url_for('static', filename='shop.css') }}\">\n",
+    "shop/static/shop.css": ".order { color: red }\n",
+    "shop/orders.sql": "select * from orders\n",
+    "docs/unused.html": "<p>no file names this one</p>\n",
+    "other/templates/base.html": "<p>of another part</p>\n",
+}
+
+
+def test_pages_styles_and_queries_that_the_sources_name_come_along(
+    laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path
+) -> None:
+    output = tmp_path / "package"
+    options = RunOptions(heuristics_only=True)
+    made = run_flow(
+        template_create, RunRequest(root=laid_out(PAGES), given={"output_path": str(output)}, options=options)
+    )
+    assert made.result["not_proven"] == []
+    target = tmp_path / "new"
+    make(open_package(output), target, name="Acme", entity="Invoice Line")
+    named = {
+        path.relative_to(target).as_posix() for path in target.rglob("*") if path.suffix in (".html", ".css", ".sql")
+    }
+    assert named == {
+        "shop/templates/invoice_lines/list.html",
+        "shop/templates/base.html",
+        "shop/static/shop.css",
+        "shop/invoice_lines.sql",
+    }
+    page = (target / "shop/templates/invoice_lines/list.html").read_text()
+    assert page == '{% extends "base.html" %}\n<h1 class="invoice_line">Your invoice line</h1>\n{{ invoice_line.id }}\n'
+
+
+@pytest.mark.parametrize(("most", "needs"), [(3, ()), (2, ("shop/orders.sql",))])
+def test_a_file_that_is_named_and_for_which_there_is_no_room_is_told_of(most: int, needs: tuple[str, ...]) -> None:
+    texts = {path: text for path, text in PAGES.items() if path != "shop/templates/base.html"}
+    example = ExampleFile("shop/orders.py", "Orders")
+    made = make_templates(CodebaseAnalysis(project_name="orders", example_files=(example,)), texts, most=most)
+    source = next(template for template in made.templates if template.original_path == "shop/orders.py")
+    assert source.needs == needs
 
 
 def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:

@@ -123,7 +123,8 @@ class WebhookEndpoint(Site):
         call = HttpCall(asked.get("channel"))
         async for _said in self._calls.put(record, asked, call, wait_s):
             pass
-        return _answer(call, plain=_wants_plain(request))
+        wanted = request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip()
+        return _answer(call, plain=wanted == "text/plain")
 
 
 class HttpParticipant:
@@ -239,10 +240,6 @@ def _wait(request: Request, default: float) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds <= LONGEST_WAIT_S else None
-
-
-def _wants_plain(request: Request) -> bool:
-    return request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip() == "text/plain"
 
 
 def _answer(call: HttpCall, *, plain: bool) -> Answer:

@@ -129,6 +129,7 @@ class Register:
         self._matches: dict[str, tuple[tuple[Participant, str], ...]] = {}
         self._by_site: dict[str, dict[str, Participant]] = {}
         self._hosts: dict[str, Participant] = {}
+        self.skill_hosts: Final = self._hosts.values
         self._leaving: list[tuple[float, int, str]] = []
         self.due_at = math.inf
         """When `expired` can find somebody at the earliest."""
@@ -152,9 +153,6 @@ class Register:
 
     def by_site(self, site: str) -> Iterable[Participant]:
         return self._by_site.get(site, {}).values()
-
-    def skill_hosts(self) -> Iterable[Participant]:
-        return self._hosts.values()
 
     def sources(self) -> frozenset[str]:
         return frozenset(self._by_source)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.council.findings.tree import FileText
-from bridgehead.council.scope.scope import Section, sections
+from bridgehead.council.scope.scope import sections
 
 MOST_CHARACTERS: Final = 200_000
 
@@ -54,7 +54,10 @@ class ScopeMaterial:
 
 def scope_material(files: Mapping[str, str], diff: str | None = None) -> ScopeMaterial:
     """Take whole files in path order as far as they fit; what does not is named."""
-    parts = ((_diff_name(part), part.text.rstrip("\n")) for part in sections(diff or ""))
+    parts = (
+        (f"diff of {part.new}" if part.new else f"diff: {part.text.partition(chr(10))[0]}", part.text.rstrip("\n"))
+        for part in sections(diff or "")
+    )
     changed = _fitting(parts, MOST_CHARACTERS)
     room = MOST_CHARACTERS - sum(len(passage.text) for passage in changed.passages)
     return ScopeMaterial(changed, _fitting(sorted(files.items()), room, with_line_numbers))
@@ -76,7 +79,3 @@ def _fitting(texts: Iterable[tuple[str, str]], room: int, show: Callable[[str], 
         else:
             left_out.append(origin)
     return Material(tuple(taken), tuple(left_out))
-
-
-def _diff_name(part: Section) -> str:
-    return f"diff of {part.new}" if part.new else f"diff: {part.text.partition(chr(10))[0]}"

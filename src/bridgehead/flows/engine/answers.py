@@ -82,13 +82,10 @@ def _values_in_prose(text: str) -> Iterator[Any]:
             position, budget = start + 1, budget - RECURSION_COST
         except ValueError as error:
             failed_at = getattr(error, "pos", start)
-            position, budget = start + 1, budget - _cost(start, failed_at)
+            position = start + 1
+            budget -= 1 + failed_at - start + failed_at // LINES_COUNTED_PER_STEP
         else:
             yield value
-
-
-def _cost(start: int, failed_at: int) -> int:
-    return 1 + failed_at - start + failed_at // LINES_COUNTED_PER_STEP
 
 
 def judge_text(text: str) -> Verdict:

@@ -9,7 +9,7 @@ from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Remark, Verd
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall, Stopped, refuse_unwritable
 from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest, encoded
-from bridgehead.flows.engine.settlement import Action, Rules, Settlement, settle
+from bridgehead.flows.engine.settlement import Action, Rules, settle
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.files.checkpoint_files import RunFiles
 from bridgehead.flows.files.documents import Contract
@@ -143,7 +143,8 @@ class RunPass:
                 assert isinstance(settled.verdict, Failed)
                 raise Stopped(settled.verdict, ask.agent, settled.attempts)
             case _:
-                raise self._block(OpenCall(_as_settled(call, settled), settled.action))
+                attempts = (*call.attempts[:-1], *(settled.attempts or (call.current,)))
+                raise self._block(OpenCall(call._replace(attempts=attempts), settled.action))
 
     def _conclude(self, path: str, ask: Ask, input_sha: str, verdict: Verdict, attempts: tuple[Attempt, ...]) -> Record:
         """The call has ended. Journal first, then the run's files; only then do its files go (flows §5)."""
@@ -223,7 +224,3 @@ class RunPass:
 
 def _later(now: str, seconds: float) -> str:
     return utc_text(deadline_after(now, seconds))
-
-
-def _as_settled(call: Call, settled: Settlement) -> Call:
-    return call._replace(attempts=(*call.attempts[:-1], *(settled.attempts or (call.current,))))

@@ -228,7 +228,8 @@ def _check_object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[
             yield Problem(path, "required", f"{key} is missing")
     for key, member in value.items():
         if key in properties:
-            yield from check(member, properties[key], f"{path}/{_pointer_token(key)}")
+            token = key.replace("~", "~0").replace("/", "~1")
+            yield from check(member, properties[key], f"{path}/{token}")
         elif schema.get("additionalProperties") is False:
             yield Problem(path, "additionalProperties", f"{key} is not a known key")
 
@@ -238,10 +239,6 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _pointer_token(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 @lru_cache

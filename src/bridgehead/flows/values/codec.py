@@ -17,7 +17,6 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from enum import Enum
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self
@@ -175,10 +174,6 @@ _READERS: Final[dict[Any, Callable[[Any], Any]]] = {
 }
 
 
-def _dear(module: str, kind: str, text: str) -> Any:
-    return getattr(import_module(module), kind)(text)
-
-
 def _revived(members: dict[str, Any]) -> Any:
     make = _MAKERS.get(members[_MARK]) if members.keys() == {_MARK, "v"} else None
     return members if make is None else make(members["v"])
@@ -191,7 +186,8 @@ _MAKERS: Final[dict[Any, Callable[[Any], Any]]] = {
     "frozenset": frozenset,
     "timedelta": lambda parts: timedelta(*parts),
     "path": Path,
-    **{kind.lower(): partial(_dear, module, kind) for module, kind in _DEAR},
+    "uuid": lambda text: import_module("uuid").UUID(text),
+    "decimal": lambda text: import_module("decimal").Decimal(text),
     "dict": dict,
 }
 

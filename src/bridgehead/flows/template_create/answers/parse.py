@@ -31,10 +31,6 @@ from bridgehead.flows.values.codec import Unfit
 Item = TypeVar("Item")
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 class Fields:
     """An object of an answer. `warnings` is shared by all objects of the same answer."""
 
@@ -58,9 +54,9 @@ class Fields:
 
     def required_number(self, name: str, low: float, high: float) -> float:
         value = self.members.get(name)
-        if not is_number(value) or not low <= value <= high:  # type: ignore[operator]
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
             raise Unfit(f"{self._named(name)} is not a number from {low:g} to {high:g}")
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
 
     def required_list(self, name: str) -> list[Any]:
         value = self.members.get(name)

@@ -5,7 +5,7 @@ twice under other names (flows §11). Pure; the texts have been read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -21,6 +21,7 @@ from bridgehead.flows.template_create.phases.placeholders import (
 )
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, ExampleFile
 from bridgehead.flows.template_create.project.architecture import layer_of, patterns_of
+from bridgehead.flows.template_create.project.dependencies import is_dependency_file
 from bridgehead.flows.template_create.project.heuristics import example_of
 from bridgehead.flows.template_create.project.languages import (
     is_test,
@@ -74,7 +75,8 @@ def make_templates(
     if language == UNKNOWN:
         language = next(iter(languages_by_files(texts)), UNKNOWN)
     names = {path: names_in(text, path) for path, text in texts.items() if has_grammar(path)}
-    vocabulary = vocabulary_of(analysis.project_name, language, names, texts, author=author, module=module_of(texts))
+    own = [path for path in texts if language_of(path) or is_dependency_file(path)]
+    vocabulary = vocabulary_of(analysis.project_name, language, names, own, author=author, module=module_of(texts))
     made: dict[str, Template] = {}
     warnings: list[str] = []
     for example in with_references(analysis.example_files, texts, references, most):
@@ -93,29 +95,32 @@ def make_templates(
 def with_references(
     examples: Sequence[ExampleFile], texts: Mapping[str, str], references: References, most: int
 ) -> list[ExampleFile]:
-    """The examples with all they refer to, as far as there is room: a package is whole before it is broad.
+    """The examples with all they import, as far as there is room, then with the other files these name.
 
     An example that would bring in too much is left out; where that is true of all, the first ones come as they are.
     """
     written = [example for example in examples if not is_generated(example.path, texts.get(example.path, ""))]
     chosen: dict[str, ExampleFile] = {}
     for example in written:
-        together = _reached(example.path, texts, references) - chosen.keys()
+        together = _reached([example.path], references.imports, texts).keys() - chosen.keys()
         if len(chosen) + len(together) <= most:
             chosen[example.path] = example
             chosen |= {path: example_of(path, texts[path]) for path in sorted(together - {example.path})}
     if not any(language_of(path) for path in chosen):
         chosen |= {example.path: example for example in written[: max(0, most - len(chosen))]}
-    return list(chosen.values())
+    named = [path for path in _reached(chosen, references.named, texts) if path not in chosen]
+    return [*chosen.values(), *(example_of(path, texts[path]) for path in named[: most - len(chosen)])]
 
 
-def _reached(path: str, texts: Mapping[str, str], references: References) -> set[str]:
-    """A file and everything that it needs, directly or not, save what programs write."""
-    reached, waiting = {path}, deque([path])
+def _reached(
+    paths: Iterable[str], step: Callable[[str], Iterable[str | None]], texts: Mapping[str, str]
+) -> dict[str, None]:
+    """The files and everything that one step after the other leads to, save what programs write."""
+    reached, waiting = dict.fromkeys(paths), deque(paths)
     while waiting:
-        for found in references.of(waiting.popleft()):
+        for found in step(waiting.popleft()):
             if found is not None and found not in reached and not is_generated(found, texts[found]):
-                reached.add(found)
+                reached[found] = None
                 waiting.append(found)
     return reached
 

@@ -78,7 +78,7 @@ def report(proof: Proof, contents: Contents, name: str) -> str:
         headline,
         "A file is proven when, filled in under two other names, it parses and refers to the same files as before.",
         _listed("What is wrong", proof.problems, "Nothing was found."),
-        _listed("What is not proven", proof.unproven, "Nothing was left out."),
+        _listed("What is not proven", proof.unproven, "Every file was proven."),
         _listed("Fallbacks", contents.fallbacks, "Every agent was asked and its answer was used."),
         _listed("Warnings", contents.templates.warnings, "None."),
         "The project's own build and tests were not run: `bridgehead template check --build` does that.",

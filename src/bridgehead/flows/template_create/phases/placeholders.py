@@ -210,10 +210,10 @@ def _opened_token(piece: str, token: Token, language: str, vocabulary: Vocabular
     if token.kind is Kind.PROSE:
         piece = _opened_phrases(piece, vocabulary)
     kind = Kind.STRING if token.kind is Kind.STRING and "/" not in piece else token.kind
+    whole = {spell(subject.words, style) for subject in vocabulary.subjects for style in ("snake", "kebab", "flat")}
 
     def run(found: re.Match[str]) -> str:
-        whole = any(found[0].lower() in _lower_forms(subject) for subject in vocabulary.subjects)
-        known = whole or tuple(words_of(found[0])) in vocabulary.own_words
+        known = found[0].lower() in whole or tuple(words_of(found[0])) in vocabulary.own_words
         return found[0] if found[0] in KNOWN or not known else _opened_name(found[0], kind, language, vocabulary)
 
     return _RUN.sub(run, piece)
@@ -313,7 +313,3 @@ def _placeholder(subject: Subject, style: str, vocabulary: Vocabulary) -> str:
 
 def _namespace_style(language: str) -> str:
     return _NAMESPACE_STYLE.get(language, "kebab")
-
-
-def _lower_forms(subject: Subject) -> set[str]:
-    return {spell(subject.words, style) for style in ("snake", "kebab", "flat")}

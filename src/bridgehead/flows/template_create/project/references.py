@@ -25,6 +25,7 @@ _SCRIPT_ENDINGS: Final = tuple(
     f"{inside}{ending}" for inside in ("", "/index") for ending in ("", ".ts", ".tsx", ".js", ".jsx", ".mjs")
 )
 _SCRIPTS: Final = ("JavaScript", "TypeScript")
+_QUOTED: Final = re.compile(r"""["'`]([\w./-]*\w\.\w{1,8})["'`]""")
 
 
 class References:
@@ -35,8 +36,27 @@ class References:
         self._module = module_of(texts)
         self._namespaces = _declared(_NAMESPACE, texts, ".cs")
         self._types = {**_declared(_TYPE, texts, ".java"), **_declared(_TYPE, texts, ".cs")}
+        self._others: dict[str, list[str]] = {}
+        """Files that are no sources (pages, styles, queries), by their names."""
+        for path in self._texts:
+            if not language_of(path):
+                self._others.setdefault(PurePosixPath(path).name, []).append(path)
 
     def of(self, path: str) -> list[str | None]:
+        """All files that a file refers to, in their order; None for what it imports from elsewhere."""
+        return [*self.imports(path), *self.named(path)]
+
+    def named(self, path: str) -> list[str]:
+        """Files that are no sources, which a text names in quotes."""
+        found = []
+        for hit in _QUOTED.finditer(self._texts.get(path, "")):
+            name = f"/{hit[1].lstrip('./')}"
+            among = [other for other in self._others.get(name.rpartition("/")[2], ()) if f"/{other}".endswith(name)]
+            if among and path not in among:
+                found.append(_nearest(path, among))
+        return found
+
+    def imports(self, path: str) -> list[str | None]:
         """The files that a file's imports and types lead to, in their order; None for what is not of this project."""
         text, language = self._texts.get(path, ""), language_of(path)
         if language == "Python":

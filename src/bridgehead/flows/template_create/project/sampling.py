@@ -71,7 +71,9 @@ class Sample:
 def is_excluded(path: str) -> bool:
     """Whether a file below the root is generated, foreign or secret by its name. Root's own name plays no part."""
     *directories, name = PurePosixPath(path).parts
-    if any(_excluded_directory(directory) for directory in directories):
+    if not EXCLUDED_DIRECTORIES.isdisjoint(directories) or any(
+        fnmatchcase(directory, pattern) for directory in directories for pattern in EXCLUDED_DIRECTORY_PATTERNS
+    ):
         return True
     return any(fnmatchcase(name, pattern) for pattern in (*EXCLUDED_FILES, *SECRET_FILES))
 
@@ -113,10 +115,6 @@ def directory_tree(paths: Iterable[str], *, depth: int = 3, limit: int = 150) ->
     lines = [f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})" for parts, n in sorted(counts.items())]
     shown = lines[:limit]
     return "\n".join([*shown, f"… {len(lines) - limit} more"] if len(lines) > limit else shown)
-
-
-def _excluded_directory(name: str) -> bool:
-    return name in EXCLUDED_DIRECTORIES or any(fnmatchcase(name, pattern) for pattern in EXCLUDED_DIRECTORY_PATTERNS)
 
 
 def _is_marginal(path: str) -> bool:

@@ -58,7 +58,9 @@ _DATA: Final[dict[str, Callable[[str], Any]]] = {
     ".yaml": _read_yaml,
     ".yml": _read_yaml,
 }
-_MARKUP: Final = frozenset((".md", ".rst", ".txt", ".adoc", ".html"))
+_MARKUP: Final = frozenset((".md", ".rst", ".txt", ".adoc"))
+_PAGES: Final = re.compile(r"\.(?:html?|jinja2?|j2|hbs|ejs|vue|svelte|cshtml|tmpl)")
+_TAG: Final = re.compile(rb"\{\{.*?\}\}|\{%.*?%\}|<[^<>]*>", re.S)
 
 _STRING: Final = re.compile(r"string|char|template_|raw_text")
 _IMPORT: Final = re.compile(r"import|package_(?:clause|declaration)|using_directive|use_declaration|mod_item")
@@ -113,8 +115,19 @@ def tokens_in(text: str, path: str) -> list[Token]:
     data = text.encode()
     parser = _parser(suffix_of(path))
     if parser is None:
-        return [Token(0, len(data), Kind.PROSE if suffix_of(path) in _MARKUP else Kind.STRING)]
+        return list(_stretches(text, suffix_of(path)))
     return list(_tokens(parser.parse(data).root_node, data))
+
+
+def _stretches(text: str, suffix: str) -> Iterator[Token]:
+    """A text without a grammar; what stands between the tags of a page is for people."""
+    data, done = text.encode(), 0
+    if _PAGES.fullmatch(suffix):
+        for tag in _TAG.finditer(data):
+            yield Token(done, tag.start(), Kind.PROSE)
+            yield Token(tag.start(), tag.end(), Kind.STRING)
+            done = tag.end()
+    yield Token(done, len(data), Kind.PROSE if done or suffix in _MARKUP else Kind.STRING)
 
 
 def names_in(text: str, path: str) -> Names:

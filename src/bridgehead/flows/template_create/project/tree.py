@@ -40,12 +40,12 @@ def look_at(root: Path, leave_out: Path) -> Material:
 
 
 def read_sources(root: Path, first: Iterable[str], leave_out: Path) -> dict[str, str]:
-    """The texts of `first`, then of every source file, as far as there is room: who names a thing, and who uses it."""
+    """The texts of `first`, then of every source file, then of others, as far as there is room."""
     seen = look_at(root, leave_out)
-    sources = [path for path in seen.paths if language_of(path) or is_dependency_file(path)]
+    others = sorted(seen.paths, key=lambda path: not (language_of(path) or is_dependency_file(path)))
     texts: dict[str, str] = {}
     room = MOST_SOURCE_BYTES
-    for path, text in _texts(root, [*first, *sources]):
+    for path, text in _texts(root, [*first, *others]):
         room -= len(text)
         if room < 0:
             break

@@ -1,4 +1,5 @@
-"""The hub against ovos-messagebus, the bridge against HiveMind-core and a bare echo, hubs on NATS, idle participants.
+"""The hub against ovos-messagebus, the bridge against HiveMind-core and a bare echo, hubs on NATS, idle
+participants, a storm of reconnects, an edit among many records.
 
 Loopback only, bounded, with every check on. What is not installed is not measured, and a line says so.
 """
@@ -15,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from bench.bus_hivemind import HiveMind
-from bench.bus_load import busy_trips, fan_out, idle, p99_ms, round_trips
+from bench.bus_load import busy_trips, fan_out, idle, longest_trip_ms, p99_ms, reconnect_s, round_trips
 from bench.bus_plots import lines, ratios
 from bench.bus_processes import Server, Unavailable, messagebus, nats_server, ours
 from bench.harness import REPOSITORY, Budget, Comparison, Outcome
@@ -26,6 +27,9 @@ HUBS = 4
 CORES = os.cpu_count() or 1
 ALLOWED_P99_MS = 5.0
 IDLE = 10_000
+STORM = 3_000
+ALLOWED_STORM_S = 5.0
+ALLOWED_STALL_MS = 100.0  # less than a person notices
 ALLOWED_IDLE_MIB = 1024.0
 RESULTS = REPOSITORY / "bench" / "results"
 
@@ -186,15 +190,58 @@ def _allowances() -> list[Comparison]:
             Budget(at_most=1),
             rounds=1,
         ),
+        Comparison(
+            f"{STORM:,} participants reconnect at once",
+            "s",
+            _storm_s,
+            lambda: ALLOWED_STORM_S,
+            "allowed",
+            Budget(at_most=1),
+            rounds=3,
+        ),
+        Comparison(
+            "longest trip while one record of 10,000 is edited",
+            "ms",
+            _stall_ms,
+            lambda: ALLOWED_STALL_MS,
+            "allowed",
+            Budget(at_most=1),
+            rounds=3,
+        ),
     ]
+
+
+def _storm_s() -> float:
+    _allow_open_files(STORM + 200)
+    return reconnect_s(_server("bridge", STORM).facts, STORM)
+
+
+def _stall_ms() -> float:
+    """A limit of somebody else is raised by one in the file, as an operator does it."""
+    facts = _server("bridge", IDLE).facts
+    records = Path(facts["state"]) / "participants.toml"
+
+    def edit() -> None:
+        head, burst, rest = records.read_text().rpartition("burst = ")
+        number, line_end, rest = rest.partition("\n")
+        changed = records.with_suffix(".new")
+        changed.write_text(f"{head}{burst}{int(number) + 1}{line_end}{rest}")
+        changed.replace(records)
+
+    return longest_trip_ms(facts, edit)
+
+
+def _allow_open_files(count: int) -> int:
+    """Let this process have so many files open; how many it then may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count)), hard))
+    return min(hard, count)
 
 
 @cache
 def _idle_mib() -> float:
     """What a process holds with many participants connected and silent; measured once, it takes a while."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    count = min(IDLE, hard - 200)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, count + 200)), hard))
+    count = _allow_open_files(IDLE + 200) - 200
     server = ours("bridge", count)
     try:
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from bridgehead.bus.sockets.base import Conversation, Peer
-from bridgehead.bus.sockets.dial import Target, dial
+from bridgehead.bus.sockets.dial import Target, Unreachable, dial
 from bridgehead.bus.sockets.event_loop import run
 
 FRAME_BYTES = 300
 WINDOW = 200
 PATIENCE_S = 60
+AGAIN_S = 0.2
 
 
 class Counter(Conversation):
@@ -181,3 +183,50 @@ async def idle(facts: dict[str, Any], count: int) -> list[Counter]:
         await dial(_target(facts, number), member)
         connected.append(member)
     return connected
+
+
+def reconnect_s(facts: dict[str, Any], count: int) -> float:
+    """Seconds until all of so many participants, cut off at the same time, are welcome again.
+
+    They come from one address, whose share of unfinished handshakes is smaller: who is turned away tries again.
+    """
+
+    async def come_back(number: int, member: Counter) -> None:
+        while True:
+            try:
+                await dial(_target(facts, number), member)
+                return
+            except Unreachable:
+                await asyncio.sleep(AGAIN_S)
+
+    async def main() -> float:
+        for member in await idle(facts, count):
+            member.peer.abort()
+        members = [Counter() for _ in range(count)]
+        began = time.perf_counter()
+        await asyncio.gather(*(come_back(number, member) for number, member in enumerate(members)))
+        while any(member.count == 0 for member in members):
+            await asyncio.sleep(0.01)
+        took = time.perf_counter() - began
+        for member in members:
+            member.peer.abort()
+        return took
+
+    return run(main())
+
+
+def longest_trip_ms(facts: dict[str, Any], meanwhile: Callable[[], None], seconds: float = 3.0) -> float:
+    """The longest round trip of somebody who talks without pause while something is done to the server."""
+
+    async def main() -> float:
+        payload = msgspec.json.encode({"l2": "msg", "m": _message("ovos.utterance.handle")})
+        satellite = PingPong(payload, seconds)
+        await dial(_target(facts), satellite)
+        satellite.begin()
+        await asyncio.sleep(seconds / 6)
+        meanwhile()
+        await asyncio.wait_for(satellite.over.wait(), seconds + PATIENCE_S)
+        satellite.peer.abort()
+        return max(satellite.times) * 1000
+
+    return run(main())

@@ -29,6 +29,9 @@ class EnrolmentChange(msgspec.Struct, frozen=True):
     revoked: tuple[str, ...] = ()
 
 
+_Compared = tuple[dict[str, ParticipantRecord], dict[str, Credential], EnrolmentChange]
+
+
 class EnrolledParticipants:
     """Records and credentials of one bridge."""
 
@@ -37,7 +40,7 @@ class EnrolledParticipants:
         self._stamp = folder.stamp()
         self.records: dict[str, ParticipantRecord] = folder.records()
         self.credentials: dict[str, Credential] = folder.credentials()
-        self._ahead = (self._stamp, self.records)
+        self._ahead: tuple[Stamp, *_Compared] = (self._stamp, self.records, self.credentials, EnrolmentChange())
         self._missing: tuple[Stamp, float] = (self._stamp, 0.0)
         """Files in which records are missing, and when that was first seen."""
         self.problem: str | None = None
@@ -64,11 +67,11 @@ class EnrolledParticipants:
         return self.records.get(participant_id)
 
     def read_ahead(self, more_than: int = LARGE_BYTES) -> None:
-        """Read records that have changed and are many; called in a worker thread, `reload` takes them over."""
+        """Read and compare records that are many; called in a worker thread, `reload` takes them over."""
         stamp = self._folder.stamp()
         if stamp != self._ahead[0] and stamp[0][1] > more_than:
             self.problem = None
-            self._ahead = (stamp, self._read(self._folder.records, self.records))
+            self._ahead = (stamp, *self._compared(self._read(self._folder.records, self.records)))
 
     def reload(self, now: float) -> EnrolmentChange:
         """Take over changed files; one that does not parse leaves what is in force as it is and is reported once."""
@@ -79,21 +82,23 @@ class EnrolledParticipants:
             self.read_ahead(more_than=-1)
         # Each file counts by itself: somebody is revoked although the records are being edited, or read.
         is_read = stamp == self._ahead[0]
-        records = self._ahead[1] if is_read else self.records
-        credentials = self._read(self._folder.credentials, self.credentials)
+        records, credentials, change = self._ahead[1:] if is_read else self._compared(self.records)
         if self.records.keys() - records.keys() and not self._has_rested(stamp, now):
             return EnrolmentChange()
         self._stamp = stamp if is_read else self._stamp
-        change = EnrolmentChange(
-            tuple(record for name, record in records.items() if self.records.get(name) != record),
-            tuple(
-                name
-                for name in self.records
-                if name not in records or _was_withdrawn(self.credentials.get(name), credentials.get(name))
-            ),
-        )
         self.records, self.credentials = records, credentials
         return change
+
+    def _compared(self, records: dict[str, ParticipantRecord]) -> _Compared:
+        """Records with the credentials as they are written now, and what they change."""
+        credentials = self._read(self._folder.credentials, self.credentials)
+        changed = (record for name, record in records.items() if self.records.get(name) != record)
+        revoked = (
+            name
+            for name in self.records
+            if name not in records or _was_withdrawn(self.credentials.get(name), credentials.get(name))
+        )
+        return records, credentials, EnrolmentChange(tuple(changed), tuple(revoked))
 
     def _read(self, read: Callable[[], Read], in_force: Read) -> Read:
         try:

@@ -285,16 +285,18 @@ READ_CALLS: dict[str, Callable[[str], tuple[str, dict[str, str]]]] = {
 def test_tools_read_the_private_copy_and_nothing_else(
     tmp_path: Path, programs: Callable[[str], Path], cli: str
 ) -> None:
-    """The model asks for a key, a file of the original tree and the login; through links, too."""
-    wanted = {"path": ""}
+    """The model asks for a file of the copy, a key, a file of the original tree and the login; through links, too."""
+    paths: list[Path] = []
+    asked: list[Path] = []
 
-    def ask_for_it(request: ModelRequest) -> Scripted | None:
-        if not request.tools or request.answers_tool:
+    def ask_for_all(request: ModelRequest) -> Scripted | None:
+        if not request.tools or len(asked) == len(paths):
             return None
-        name, arguments = READ_CALLS[cli](wanted["path"])
+        asked.append(paths[len(asked)])
+        name, arguments = READ_CALLS[cli](str(asked[-1]))
         return Scripted(CallTool(ToolKind.NAMED, name=name, arguments=arguments))
 
-    with ModelServer(script=ask_for_it) as server:
+    with ModelServer(script=ask_for_all) as server:
         home = peer_clis.furnish(tmp_path, lambda _: server.base_url(), (cli,), programs=programs(cli))
         seat = Peer(cli, home)
         login = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}[cli]
@@ -304,17 +306,15 @@ def test_tools_read_the_private_copy_and_nothing_else(
             path.write_text("CANARY\n")
         (seat.workspace / "a.py").write_text("in the copy\n")
         (seat.workspace / "link.py").symlink_to(hidden[1])
-        connection = seat.connect()
+        paths += [seat.workspace / "a.py", *hidden, seat.workspace / "link.py"]
 
-        def tool_result(path: Path) -> str:
-            wanted["path"] = str(path)
-            outcome = seat.ask("read it", connection=connection)
-            assert isinstance(outcome, RuntimeAnswer), outcome
-            return json.dumps(server.log.questions()[-1].body)
+        outcome = seat.ask("read them")
 
-        assert "in the copy" in tool_result(seat.workspace / "a.py")
-        for path in (*hidden, seat.workspace / "link.py"):
-            assert "CANARY" not in tool_result(path), path
+        assert isinstance(outcome, RuntimeAnswer), outcome
+        assert asked == paths
+        shown = json.dumps([question.body for question in server.log.questions()])
+        assert "in the copy" in shown
+        assert "CANARY" not in shown
 
 
 def plant_traps(tree: Path, evil_url: str, mark: Path) -> None:

@@ -191,7 +191,9 @@ class Tree:
         if self._server is None:
             self._server = self._start_server()
         assert self._server.stdin and self._server.stdout
-        quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS))
+        # A thread ends the process even where no signal handler of Python runs, in the middle of uvloop.
+        limit = ("--timeout", str(TEST_SECONDS), "--timeout-method", "thread")
+        quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", *limit)
         self._server.stdin.write(json.dumps([*quiet, *(f"tests/{test}" for test in tests)]) + "\n")
         self._server.stdin.flush()
         code = int(self._server.stdout.readline())

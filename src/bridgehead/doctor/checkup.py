@@ -216,30 +216,30 @@ def _unfinished(flow: StatusResult) -> Diagnosis:
 
 
 def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:
-    """Look whether the record is whole; only then append `doctor.checked` with what the other checks counted."""
+    """Check the record; only if it is intact append `doctor.checked` with the counts of all checks."""
     from bridgehead.control_plane.stores.inspection import check
 
-    checked = Event(
-        id=str(uuid4()),
-        kind="doctor.checked",
-        part=Part.RECORD,
-        at=iso_ms(SystemClock().now()),
-        project=assembly.project,
-        data={state.value: found_so_far.count(state) for state in State},
-    )
     try:
         found = check(assembly.record_url, quick=True)
         if found.damage:
             raise RecordDamaged(found.where, found.damage[0])
         with assembly.store() as store:
-            seq = store.append([checked])[0].seq
             items = pending_list(assembly, store, lambda _warning: None).items(OPEN_ITEMS, limit=MOST_COUNTED)
             waiting = len(grouped(items))
-            where = store.where
+            own = {State.FINE: 1, State.LOOK: int(waiting > 0)}
+            checked = Event(
+                id=str(uuid4()),
+                kind="doctor.checked",
+                part=Part.RECORD,
+                at=iso_ms(SystemClock().now()),
+                project=assembly.project,
+                data={state.value: found_so_far.count(state) + own.get(state, 0) for state in State},
+            )
+            seq, where = store.append([checked])[0].seq, store.where
     except (StoreError, FileError) as error:
         return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]
     extent = f"; {found.note}, `bridgehead record check` reads all" if found.counts and found.note else ""
-    message = f"record {where} is whole and takes events, the last is number {seq}{extent}"
+    message = f"record {where} is intact and writable; last event {seq}{extent}"
     fine = Diagnosis(Group.RECORD, "record.fine", State.FINE, message)
     return [fine, *([_waiting(waiting)] if waiting else [])]
 

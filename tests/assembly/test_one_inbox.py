@@ -12,7 +12,6 @@ from bridgehead.contract.record_words import Part, PendingKind
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.dashboard.page import answer_fields
 from bridgehead.doctor.checkup import check_everything
-from bridgehead.doctor.diagnosis import State
 
 
 def asked(key: str, **changes: Any) -> Question:
@@ -48,7 +47,7 @@ def test_the_seats_of_a_council_are_one_thing_to_do_and_doctor_counts_as_the_pag
     assert waiting.message.startswith("3 waiting")
     with assembly.store() as store:
         [said] = [one.event.data for one in store.events() if one.event.kind == "doctor.checked"]
-    assert said == {state.value: checkup.count(state) for state in State}
+    assert said == checkup.counts
 
 
 def test_a_flat_object_has_fields_and_anything_else_has_none() -> None:

@@ -135,7 +135,7 @@ ENVELOPE_FIELDS = {
     "to": "the rig or rigs it is for",
     "date": "the UTC day it was written, perhaps with the time",
     "status": "how it stands, in the sender's words; of a question or an ACK it may end in `, by TIME`",
-    "type": "what kind of turn it is; [what is owed](../guides/two-machines.md#what-is-owed) follows from it",
+    "type": "what kind of turn it is; [obligations](../guides/two-machines.md#obligations) follow from it",
     "thread": "the directory it lies in",
     "display_name": "a name for people",
     "tldr": "one line about it; over 280 characters is a warning",

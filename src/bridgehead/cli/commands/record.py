@@ -240,7 +240,7 @@ def export(app: App, output: Path | None) -> int:
 def _checked(found: Inspection) -> str:
     if found.note and not found.counts and not found.damage:
         return escape_controls(f"{found.where}: {found.note}")
-    state = "damaged" if found.damage else "whole"
+    state = "damaged" if found.damage else "intact"
     amounts = f": {_amounts(found.counts)}" if found.counts else ""
     lines = [f"{found.where} is {state}{amounts}", *found.damage, *([found.note] if found.note else [])]
     hint = [f"  hint: {RecordDamaged(found.where, '').hint}"] if found.damage else []

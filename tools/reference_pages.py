@@ -150,7 +150,7 @@ CONFIG_KEYS = {
     "rig_id": "who this clone is",
     "display_name": "a name for people, put into every envelope",
     "default_thread": "read and kept for other tools; no command uses it",
-    "auto_references": "every `send` names the turns that nobody has answered, as `--ref auto` does",
+    "auto_references": "every `send` refers to the turns without an answer, as `--ref auto` does",
     "allowed_signers": "a file of trusted SSH keys, relative to the top level or absolute; `trust add` makes one",
     "control_plane": "a SQLite file for other tools, or `true` for `.bridge/control-plane.db`",
     "branch": "the branch of the remote that all rigs read and write",

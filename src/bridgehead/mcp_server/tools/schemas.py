@@ -48,9 +48,7 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
         Names, Meta(description="Only these domains, such as security or testing; default: chosen from the code.")
     ] = []
     add_domains: Annotated[Names, Meta(description="Domains besides those chosen from the code.")] = []
-    intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thorough to be.")] = (
-        None
-    )
+    intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thorough.")] = None
     runtimes: Annotated[
         Names, Meta(description="Runtimes: claude, codex, gemini, opencode, openai, static; default: all available.")
     ] = []
@@ -127,9 +125,7 @@ class RigWaitArguments(Arguments, frozen=True, kw_only=True):
 class CommandArguments(Arguments, frozen=True, kw_only=True):
     action: Annotated[Literal[FlowAction, OtherAction], Meta(description="The command.")]
     target: Annotated[Name | None, Meta(description="Its flow, run, council, finding, domain or directory.")] = None
-    reason: Annotated[Sentence | None, Meta(description="council dismiss: why.")] = None
-    question: Annotated[Sentence | None, Meta(description="council challenge: what to ask about the finding.")] = None
-    council: Annotated[Name | None, Meta(description="council challenge: default the newest.")] = None
+    reason: Annotated[Sentence | None, Meta(description="council dismiss: why; council challenge: question.")] = None
     step: Annotated[Name | None, Meta(description="flow retry: from this step on.")] = None
     options: Annotated[Names, Meta(description="flow run: the flow's own options.")] = []
 

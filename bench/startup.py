@@ -29,6 +29,10 @@ def comparisons() -> list[Comparison]:
     name = "npm rig-bridge --version"
     return [
         Comparison("bridgehead --version", "ms CPU", lambda: ours("--version"), theirs, name, Budget(at_most=0.35)),
-        Comparison("bridgehead doctor --json", "ms CPU", lambda: ours("doctor", "--json"), theirs, name),
-        Comparison("bridgehead pending --json", "ms CPU", lambda: ours("pending", "--json"), theirs, name),
+        Comparison(
+            "bridgehead doctor --json", "ms CPU", lambda: ours("doctor", "--json"), theirs, name, Budget(at_most=0.4)
+        ),
+        Comparison(
+            "bridgehead pending --json", "ms CPU", lambda: ours("pending", "--json"), theirs, name, Budget(at_most=0.4)
+        ),
     ]

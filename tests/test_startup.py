@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,4 +40,18 @@ def test_version_imports_no_library_at_all(tmp_path: Path) -> None:
 def test_quick_commands_never_import_what_only_servers_and_councils_need(arguments: list[str], tmp_path: Path) -> None:
     assert (
         imported_by(arguments, tmp_path) & {"asyncio", "rich", "yaml", "httpx", "anyio", "psycopg", "jinja2"} == set()
+    )
+
+
+def test_doctor_starts_no_library_that_only_other_commands_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no AI program is installed; one that is there is run with all that keeps it within limits."""
+    git = shutil.which("git")
+    assert git is not None
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "git").symlink_to(git)
+    monkeypatch.setenv("PATH", str(tmp_path / "tools"))
+    assert (
+        imported_by(["doctor", "--json"], tmp_path) & {"click", "dataclasses", "logging", "inspect", "asyncio"} == set()
     )

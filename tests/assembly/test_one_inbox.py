@@ -42,8 +42,12 @@ def test_the_seats_of_a_council_are_one_thing_to_do_and_doctor_counts_as_the_pag
         "Which one? (2 of 4)",
         "Which one? (1 of 4)",
     ]
-    [waiting] = [one for one in check_everything(assembly).diagnoses if one.kind == "record.pending"]
+    checkup = check_everything(assembly)
+    [waiting] = [one for one in checkup.diagnoses if one.kind == "record.pending"]
     assert waiting.message.startswith("3 waiting")
+    with assembly.store() as store:
+        [said] = [one.event.data for one in store.events() if one.event.kind == "doctor.checked"]
+    assert said == checkup.counts
 
 
 def test_a_flat_object_has_fields_and_anything_else_has_none() -> None:

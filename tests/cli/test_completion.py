@@ -31,8 +31,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     made = Machine(folder / "home", folder / "project")
     made.home.mkdir()
     (made.project / ".bridge").mkdir(parents=True)
-    for name in ("build-03", "cuda-build", ".git", "Not-a-thread"):
+    for name in ("build-03", "cuda-build", ".git", "Not-a-thread", "source"):
         (made.project / name).mkdir()
+        (made.project / name / ("main.py" if name == "source" else "REQUEST.md")).touch()
     question = Question(
         key="k", kind=PendingKind.BUS_APPROVAL, part=Part.BUS, origin="bus", title="t", choices=("yes", "no")
     )

@@ -14,7 +14,6 @@ from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.serving import (
     SHORTEST_TOKEN,
     Address,
-    NeedsToken,
     Server,
     WeakToken,
     WebRequest,
@@ -23,7 +22,7 @@ from bridgehead.dashboard.serving import (
     note_address,
     read_address,
 )
-from bridgehead.errors import FileError
+from bridgehead.errors import FileError, UserError
 
 ADDRESS = Address(host="127.0.0.1", port=8183, token="t" * 32, pid=1)
 
@@ -47,7 +46,7 @@ def test_beyond_this_machine_a_token_must_be_chosen(host: str, loopback: bool) -
     if loopback:
         assert choose_token(request) != choose_token(request)
     else:
-        with pytest.raises(NeedsToken):
+        with pytest.raises(UserError, match="needs a token file"):
             choose_token(request)
 
 

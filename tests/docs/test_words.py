@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.contract.words import Verdict
+from bridgehead.council.runtimes import runtime_names
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "bridgehead"
 NOT_FOR_PEOPLE = (
@@ -39,7 +42,7 @@ NEVER_ONE = {
 """Where a number stands before a plural all the same, and why."""
 
 DIALECT = {
-    r"(?<!there )\bis no (?!longer)": "is not a …",
+    r"(?<![Tt]here )\bis no (?!longer)": "is not a …",
     r"\b(?:nobody|somebody|anybody|everybody)\b": "say who: no participant, another process, other users",
     r"\bany more\b": "no longer",
     r"\bmend(?:s|ed)?\b": "fix",
@@ -107,6 +110,33 @@ def test_no_page_uses_the_dialect(page: Path) -> None:
     shown = re.sub(r"{#.*?#}|{%.*?%}", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
     assert [(words, instead) for words, instead in DIALECT.items() if re.search(words, shown)] == []
+
+
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+IN_DOCS = {
+    **DIALECT,
+    r"\b[Ww]hoever\b": "a client, anyone who, the first rig that",
+    r"\b(?:go|goes|went) on\b": "continue, resume",
+    r"\ball the same\b|\banew\b": "anyway, again",
+    r"\bturned away\b|\blets? (?:it|them|others|somebody) in\b": "refused, admit, accept",
+}
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_document_uses_the_dialect(page: Path) -> None:
+    prose = re.sub(r"```.*?```|`[^`]*`", "`", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+    assert [(found[0], instead) for words, instead in IN_DOCS.items() for found in re.finditer(words, prose)] == []
+
+
+def test_the_page_of_terms_names_what_the_code_has_and_the_documents_use_its_terms() -> None:
+    page = (ROOT / "docs" / "reference" / "terms.md").read_text(encoding="utf-8")
+    terms = dict(re.findall(r"^\| ([a-z, ]+?) \| (.+) \|$", page, re.MULTILINE))
+    others = " ".join(one.read_text(encoding="utf-8") for one in DOCS if one.name != "terms.md").lower()
+
+    assert set(re.findall(r"`(\w+)`", terms["runtime"])) == set(runtime_names())
+    assert all(verdict in terms["verdict"] for verdict in Verdict)
+    assert [term for term in terms if any(word not in others for word in term.split(", "))] == []
 
 
 def test_what_is_counted_may_be_one() -> None:

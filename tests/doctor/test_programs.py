@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
-from bridgehead.doctor.programs import PROGRAMS, Program, judge_program
-from bridgehead.host.command import CommandResult, Ended
+from bridgehead.doctor.programs import PROGRAMS, Answer, Program, judge_program
 
 GIT = next(program for program in PROGRAMS if program.name == "git")
 SSH_KEYGEN = next(program for program in PROGRAMS if program.name == "ssh-keygen")
 CODEX = next(program for program in PROGRAMS if program.name == "codex")
 
 
-def result(text: str = "", ended: Ended = Ended.EXITED, code: int = 0) -> CommandResult:
-    return CommandResult(("x",), ended, code, datetime(2026, 1, 1, tzinfo=UTC), 0.1, stdout=text.encode())
-
-
 @pytest.mark.parametrize(
     ("program", "answer", "kind", "state"),
     [
-        (GIT, result("git version 2.39.5"), "git.found", State.FINE),
-        (GIT, result("git version 2.34"), "git.found", State.FINE),
-        (GIT, result("git version 2.9.1"), "git.old", State.BROKEN),
-        (GIT, result("hello"), "git.old", State.BROKEN),
-        (GIT, result(ended=Ended.NOT_STARTED), "git.missing", State.BROKEN),
-        (GIT, result(ended=Ended.TIMEOUT), "git.silent", State.LOOK),
-        (CODEX, result("codex-cli 0.166.0"), "codex.found", State.FINE),
-        (CODEX, result(ended=Ended.NOT_STARTED), "codex.missing", State.LOOK),
-        (CODEX, result(code=1), "codex.failing", State.LOOK),
-        (SSH_KEYGEN, result(code=1), "ssh_keygen.found", State.FINE),
+        (GIT, Answer(text="git version 2.39.5"), "git.found", State.FINE),
+        (GIT, Answer(text="git version 2.34"), "git.found", State.FINE),
+        (GIT, Answer(text="git version 2.9.1"), "git.old", State.BROKEN),
+        (GIT, Answer(text="hello"), "git.old", State.BROKEN),
+        (GIT, Answer(is_there=False), "git.missing", State.BROKEN),
+        (GIT, Answer(exit_code=None), "git.silent", State.LOOK),
+        (CODEX, Answer(text="codex-cli 0.166.0"), "codex.found", State.FINE),
+        (CODEX, Answer(is_there=False), "codex.missing", State.LOOK),
+        (CODEX, Answer(exit_code=1), "codex.failing", State.LOOK),
+        (SSH_KEYGEN, Answer(), "ssh_keygen.found", State.FINE),
     ],
 )
-def test_programs(program: Program, answer: CommandResult, kind: str, state: State) -> None:
+def test_programs(program: Program, answer: Answer, kind: str, state: State) -> None:
     diagnosis = judge_program(program, answer)
 
     assert (diagnosis.kind, diagnosis.state) == (kind, state)

@@ -135,6 +135,7 @@ def test_template_list_needs_no_name(user: Machine, place: str) -> None:
         ("bash", "complete -o nosort -F _bridgehead_completion bridgehead bh\n"),
         ("zsh", "compdef _bridgehead_completion bridgehead bh"),
         ("fish", "complete --no-files --command bridgehead --command bh --arguments"),
+        ("fish", 'string split --max 1 "," $completion'),
     ],
 )
 def test_completion_scripts_serve_both_names_of_the_command(user: Machine, shell: str, registers: str) -> None:

@@ -230,7 +230,7 @@ def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_w
     undone = user.run("setup", "git-hook", "--undo", "--yes")
 
     assert (installed.code, again.code, undone.code) == (0, 0, 0), installed.err
-    assert "knows bridgehead already" in again.err
+    assert "is already set up" in again.err
     assert unjudged.code == 0, "without a report the push goes on"
     assert "refs/heads/one" in seen, "the old hook still reads what git tells it"
     assert judged.json["verdict"] in ("CONCERNS", "FAIL")

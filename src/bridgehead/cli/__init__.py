@@ -64,6 +64,11 @@ def _run() -> int:
         from bridgehead.cli.flows.run_resume import run_quickly
 
         return run_quickly(arguments[1], arguments[2:])
+    if arguments[:1] == ["doctor"] and {"--json", "--fix"}.issuperset(arguments[1:]):
+        from bridgehead.cli.commands.doctor import run_doctor
+        from bridgehead.cli.output import App
+
+        return run_doctor(App(as_json="--json" in arguments), fix="--fix" in arguments)
     from bridgehead.cli.tree import run_click
 
     return run_click(arguments)

@@ -63,7 +63,7 @@ def _threads(assembly: Assembly) -> list[str]:
     from bridgehead.rigs.envelope.fields import is_thread_id
 
     clones = (one for one in (assembly.cwd, *assembly.cwd.parents) if (one / ".bridge").is_dir())
-    return [one.name for clone in clones for one in clone.iterdir() if one.is_dir() and is_thread_id(one.name)]
+    return [one.name for clone in clones for one in clone.iterdir() if is_thread_id(one.name) and any(one.glob("*.md"))]
 
 
 VALUES: Final[Mapping[str, Callable[[Assembly], Iterable[str]]]] = {

@@ -35,7 +35,7 @@ COMMANDS = {
     "web": ("bridgehead.cli.commands.web:web", "Serve the dashboard."),
     "mcp": ("bridgehead.cli.commands.mcp:mcp", "Serve agents over MCP (Model Context Protocol)."),
     "setup": ("bridgehead.cli.commands.setup:setup", "Register bridgehead with an agent host or git."),
-    "doctor": ("bridgehead.cli.commands.doctor:doctor", "Check this machine and suggest fixes."),
+    "doctor": ("bridgehead.cli.commands.runtimes:doctor", "Check this machine and suggest fixes."),
     "config": (
         "bridgehead.cli.commands.config:config",
         "Show settings and where they come from; trust a project's file.",

@@ -66,7 +66,7 @@ KINDS: Final[dict[str, str]] = {
     "flow.started": "a flow began",
     "flow.paused": "a flow wrote a request and exited 42",
     "flow.responded": "a flow request was answered",
-    "flow.resumed": "a flow went on in a new process",
+    "flow.resumed": "a flow was resumed in a new process",
     "flow.completed": "a flow ended well",
     "flow.failed": "a flow failed",
     "flow.cancelled": "a flow was cancelled",

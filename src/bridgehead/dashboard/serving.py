@@ -139,16 +139,6 @@ class WebRequest:
             return False
 
 
-class NeedsToken(UserError):
-    """Beyond loopback a token must be chosen on purpose."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"--host {host} is reachable from other machines, so the dashboard needs a token file",
-            hint="umask 077; openssl rand -hex 32 > web-token; bridgehead web --host … --token-file web-token",
-        )
-
-
 class WeakToken(ConfigError):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -161,7 +151,10 @@ def choose_token(request: WebRequest) -> str:
     if request.token_file is not None:
         return _token_of(request.token_file)
     if not request.is_loopback:
-        raise NeedsToken(request.host)
+        raise UserError(
+            f"--host {request.host} is reachable from other machines, so the dashboard needs a token file",
+            hint="umask 077; openssl rand -hex 32 > web-token; bridgehead web --host … --token-file web-token",
+        )
     return secrets.token_urlsafe(32)
 
 

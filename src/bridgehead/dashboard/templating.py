@@ -25,7 +25,7 @@ from bridgehead.host.clock import UNITS, parse_iso, rough
 
 MOST_ID: Final = 16
 _PLAIN: Final = re.compile(r"[\t\n -~]*")
-_DATED: Final = re.compile(r"\d{8}-\w+")
+_DATED: Final = re.compile(r"\d{8}-\w+|flow-\d{8}-\d{6}-\w+")
 
 KINDS: Final = {"style.css": "text/css", "theme.js": "text/javascript", "live.js": "text/javascript"}
 _FOREVER: Final = "public, max-age=31536000, immutable"

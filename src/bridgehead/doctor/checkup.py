@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import stat
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.refusals import last_refusals
+from bridgehead.assembly.council.refusals import refusals_in
 from bridgehead.assembly.pending import grouped, pending_list
 from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
 from bridgehead.config.places import Places
@@ -26,7 +25,7 @@ from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
-from bridgehead.doctor.programs import PROGRAMS, check_program
+from bridgehead.doctor.programs import check_programs
 from bridgehead.errors import BridgeheadError, FileError, StoreError
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.host.clock import SystemClock, iso_ms
@@ -34,6 +33,7 @@ from bridgehead.host.files import read_bounded
 
 if TYPE_CHECKING:
     from bridgehead.assembly.bus.views import BusView
+    from bridgehead.control_plane.stores.base import Store
     from bridgehead.flows.operations.inspect import StatusResult
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -48,9 +48,13 @@ def check_python() -> Diagnosis:
 
 def check_settings(places: Places, settings: Settings) -> list[Diagnosis]:
     """One line per warning about the settings files, or one that says they are fine."""
-    if not settings.warnings:
-        return [Diagnosis(Group.MACHINE, "settings.fine", State.FINE, "settings are in order")]
-    return [_settings_warning(places, warning) for warning in settings.warnings]
+    found = []
+    for warning in settings.warnings:
+        kind, fix = "settings.ignored", "correct the file it names, then: bridgehead config show"
+        if "not trusted" in warning:
+            kind, fix = "settings.untrusted", f"bridgehead config trust {quote(str(places.project_file))}"
+        found.append(Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix))
+    return found or [Diagnosis(Group.MACHINE, "settings.fine", State.FINE, "settings are in order")]
 
 
 def check_trust(places: Places) -> list[Diagnosis]:
@@ -58,22 +62,16 @@ def check_trust(places: Places) -> list[Diagnosis]:
     found: list[Diagnosis] = []
     trust = TrustedFiles(places.trust_file)
     for name in trust.all():
-        path = Path(name)
+        path, mend = Path(name), None
         if not path.is_file():
-            found.append(
-                Diagnosis(
-                    Group.MACHINE,
-                    "trust.gone",
-                    State.LOOK,
-                    f"{name} is trusted but no longer exists",
-                    fix=f"bridgehead config trust --remove {quote(name)}",
-                    mend=partial(trust.remove, path),
-                )
-            )
-        elif not trust.holds(path, read_bounded(path, MAX_SETTINGS_BYTES)):
-            message = f"{name} has changed since it was trusted, so it is not trusted now"
+            kind, message, mend = "trust.gone", f"{name} is trusted but no longer exists", partial(trust.remove, path)
+            fix = f"bridgehead config trust --remove {quote(name)}"
+        elif trust.holds(path, read_bounded(path, MAX_SETTINGS_BYTES)):
+            continue
+        else:
+            kind, message = "trust.changed", f"{name} has changed since it was trusted, so it is not trusted now"
             fix = f"read it, then: bridgehead config trust {quote(name)}"
-            found.append(Diagnosis(Group.MACHINE, "trust.changed", State.LOOK, message, fix=fix))
+        found.append(Diagnosis(Group.MACHINE, kind, State.LOOK, message, fix=fix, mend=mend))
     return found
 
 
@@ -102,17 +100,6 @@ def check_mode(path: Path) -> Diagnosis | None:
     )
 
 
-def _settings_warning(places: Places, warning: str) -> Diagnosis:
-    untrusted = "not trusted" in warning
-    kind = "settings.untrusted" if untrusted else "settings.ignored"
-    fix = (
-        f"bridgehead config trust {quote(str(places.project_file))}"
-        if untrusted
-        else "correct the file it names, then: bridgehead config show"
-    )
-    return Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix)
-
-
 def check_seats_file(assembly: Assembly) -> list[Diagnosis]:
     """What of .bridge-settings.json is wrong, and what nobody has trusted."""
     if not (assembly.places.project / ".bridge-settings.json").exists() and not assembly.settings.agents:
@@ -137,9 +124,9 @@ def _look(kind: str, message: str, fix: str) -> Diagnosis:
     return Diagnosis(Group.RUNTIMES, kind, State.LOOK, message, fix=fix)
 
 
-def check_refusals(assembly: Assembly) -> list[Diagnosis]:
+def check_refusals(store: Store) -> list[Diagnosis]:
     """Runtimes whose last call was refused; one that succeeds ends it (council §19)."""
-    refused = last_refusals(assembly)
+    refused = refusals_in(store)
     if not refused:
         return []
     from bridgehead.council.reporting.render.sentences import reason_in_words
@@ -215,33 +202,33 @@ def _unfinished(flow: StatusResult) -> Diagnosis:
     return Diagnosis(Group.FLOWS, "flows.unfinished", State.LOOK, message, fix=fix)
 
 
-def check_record(assembly: Assembly, found_so_far: Checkup) -> list[Diagnosis]:
-    """Look whether the record is whole; only then append `doctor.checked` with what the other checks counted."""
+def check_record(assembly: Assembly, found_so_far: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Check the record and what it remembers; an intact one gets `doctor.checked` with the counts of all checks."""
     from bridgehead.control_plane.stores.inspection import check
 
-    checked = Event(
-        id=str(uuid4()),
-        kind="doctor.checked",
-        part=Part.RECORD,
-        at=iso_ms(SystemClock().now()),
-        project=assembly.project,
-        data={state.value: found_so_far.count(state) for state in State},
-    )
     try:
-        found = check(assembly.record_url, quick=True)
-        if found.damage:
-            raise RecordDamaged(found.where, found.damage[0])
+        looked = check(assembly.record_url, quick=True)
+        if looked.damage:
+            raise RecordDamaged(looked.where, looked.damage[0])
         with assembly.store() as store:
-            seq = store.append([checked])[0].seq
             items = pending_list(assembly, store, lambda _warning: None).items(OPEN_ITEMS, limit=MOST_COUNTED)
             waiting = len(grouped(items))
-            where = store.where
+            found = [*check_refusals(store), *([_waiting(waiting)] if waiting else [])]
+            counts = Checkup.of([*found_so_far, *found]).counts
+            checked = Event(
+                id=str(uuid4()),
+                kind="doctor.checked",
+                part=Part.RECORD,
+                at=iso_ms(SystemClock().now()),
+                project=assembly.project,
+                data={**counts, State.FINE.value: counts[State.FINE] + 1},
+            )
+            seq, where = store.append([checked])[0].seq, store.where
     except (StoreError, FileError) as error:
         return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]
-    extent = f"; {found.note}, `bridgehead record check` reads all" if found.counts and found.note else ""
-    message = f"record {where} is whole and takes events, the last is number {seq}{extent}"
-    fine = Diagnosis(Group.RECORD, "record.fine", State.FINE, message)
-    return [fine, *([_waiting(waiting)] if waiting else [])]
+    extent = f"; {looked.note}, `bridgehead record check` reads all" if looked.counts and looked.note else ""
+    message = f"record {where} is intact and writable; last event {seq}{extent}"
+    return [Diagnosis(Group.RECORD, "record.fine", State.FINE, message), *found]
 
 
 def _waiting(count: int) -> Diagnosis:
@@ -263,9 +250,7 @@ CHECKS: Final[tuple[tuple[Group, str, Check], ...]] = (
 
 def check_everything(assembly: Assembly) -> Checkup:
     """Look at the machine, the settings and the parts, and write one event to the record."""
-    with ThreadPoolExecutor(max_workers=len(PROGRAMS)) as pool:
-        programs = pool.map(lambda program: check_program(program, assembly.environ), PROGRAMS)
-        diagnoses = [check_python(), *(found for found in programs if found is not None)]
+    diagnoses = [check_python(), *check_programs(assembly.environ)]
     for group, kind, check in CHECKS:
         diagnoses += _run_check(group, kind, check, assembly)
     if any(found.kind == "settings.broken" for found in diagnoses):
@@ -274,10 +259,7 @@ def check_everything(assembly: Assembly) -> Checkup:
     if any(found.group is Group.RUNTIMES and not found.kind.endswith(".missing") for found in diagnoses):
         diagnoses += _run_check(Group.RUNTIMES, "confinement", check_confinement, assembly)
     diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
-    record = check_record(assembly, Checkup.of(diagnoses))
-    if all(found.state is not State.BROKEN for found in record):
-        diagnoses += check_refusals(assembly)
-    return Checkup.of([*diagnoses, *record])
+    return Checkup.of([*diagnoses, *check_record(assembly, diagnoses)])
 
 
 def mend(checkup: Checkup) -> list[Diagnosis]:

@@ -1,13 +1,9 @@
 """The shape of a diagnosis. Pure: checks elsewhere look at the world and return these."""
 
-from __future__ import annotations
-
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 
 class State(StrEnum):
@@ -33,8 +29,7 @@ class Group(StrEnum):
     RECORD = "record"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """One thing that was checked. `kind` is stable and meant for programs; `fix` says what to do, with the command."""
 
     group: Group
@@ -42,7 +37,7 @@ class Diagnosis:
     state: State
     message: str
     fix: str | None = None
-    mend: Callable[[], None] | None = field(default=None, compare=False, repr=False)
+    mend: Callable[[], None] | None = None
     """What --fix does; present only when doing it without asking is safe."""
 
     @property
@@ -63,25 +58,24 @@ class Diagnosis:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Checkup:
+class Checkup(NamedTuple):
     """Everything that was found, in the order of the groups."""
 
     diagnoses: tuple[Diagnosis, ...]
 
     @classmethod
-    def of(cls, diagnoses: Sequence[Diagnosis]) -> Checkup:
+    def of(cls, diagnoses: Sequence[Diagnosis]) -> Self:
         order = list(Group)
         return cls(tuple(sorted(diagnoses, key=lambda diagnosis: order.index(diagnosis.group))))
 
-    def count(self, state: State) -> int:
-        return Counter(diagnosis.state for diagnosis in self.diagnoses)[state]
+    @property
+    def counts(self) -> dict[str, int]:
+        return {state.value: sum(diagnosis.state is state for diagnosis in self.diagnoses) for state in State}
 
     @property
     def summary(self) -> str:
-        fine, look, broken = (self.count(state) for state in State)
+        fine, look, broken = self.counts.values()
         return f"{fine} fine, {look} to look at, {broken} broken"
 
     def as_document(self) -> dict[str, Any]:
-        counts = {state.value: self.count(state) for state in State}
-        return {"counts": counts, "checks": [diagnosis.as_document() for diagnosis in self.diagnoses]}
+        return {"counts": self.counts, "checks": [diagnosis.as_document() for diagnosis in self.diagnoses]}

@@ -1,22 +1,19 @@
 """Checks of programs on this machine: git, Node, ssh-keygen and the AI command-line tools."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+import subprocess
+from collections.abc import Mapping, Sequence
+from shutil import which
+from typing import Any, Final, NamedTuple
 
 from bridgehead.doctor.diagnosis import Diagnosis, Group, State
-from bridgehead.host.command import Command, CommandResult, Ended, child_environment
-from bridgehead.host.process import run
+from bridgehead.host.child import run_child
 
 VERSION_SECONDS: Final = 10.0
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A program we use: how to get it, what for, and the oldest that will do."""
 
     name: str
@@ -28,10 +25,6 @@ class Program:
     tells_version: bool = True
     stand_in: bool = False
     """Worth a word only where it is installed; what it does has not been measured (runtimes §5)."""
-
-    @property
-    def kind(self) -> str:
-        return self.name.replace("-", "_")
 
 
 PROGRAMS: Final[tuple[Program, ...]] = (
@@ -71,44 +64,74 @@ PROGRAMS: Final[tuple[Program, ...]] = (
 )
 
 
-def check_program(program: Program, environ: Mapping[str, str]) -> Diagnosis | None:
-    """Whether the program is there, answers, and is new enough. Asking for a version spends no tokens."""
-    command = Command(
-        (program.name, "--version" if program.tells_version else "-?"), env=child_environment({}, base=environ)
-    )
-    return judge_program(program, run(command, timeout_seconds=VERSION_SECONDS, idle_seconds=None))
+class Answer(NamedTuple):
+    """What a program said when asked for its version; one that took too long has no exit code."""
+
+    is_there: bool = True
+    exit_code: int | None = 0
+    text: str = ""
 
 
-def judge_program(program: Program, result: CommandResult) -> Diagnosis | None:
+def check_programs(environ: Mapping[str, str]) -> list[Diagnosis]:
+    """Whether each program is there, answers, and is new enough. Asking for a version spends no tokens."""
+    there = [program for program in PROGRAMS if which(program.name, path=environ.get("PATH"))]
+    agents = [program for program in there if program.group is Group.RUNTIMES]
+    answers = {program: Answer(is_there=program in there) for program in PROGRAMS}
+    answers |= {one: _version(one, environ) for one in there if one.tells_version and one not in agents}
+    if agents:
+        answers |= zip(agents, _versions_of_agents(agents, environ), strict=True)
+    judged = (judge_program(program, answer) for program, answer in answers.items())
+    return [diagnosis for diagnosis in judged if diagnosis is not None]
+
+
+def _version(program: Program, environ: Mapping[str, str]) -> Answer:
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    try:
+        done = run_child((program.name, "--version"), timeout=VERSION_SECONDS, env=dict(environ), **streams)
+    except OSError:
+        return Answer(is_there=False)
+    except subprocess.TimeoutExpired:
+        return Answer(exit_code=None)
+    return Answer(exit_code=done.returncode, text=done.stdout.decode(errors="replace"))
+
+
+def _versions_of_agents(programs: Sequence[Program], environ: Mapping[str, str]) -> list[Answer]:
+    """Asked at the same time, with an environment without keys, and ended with everything they started."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from bridgehead.host.process import Command, Ended, child_environment, run
+
+    def ask(program: Program) -> Answer:
+        command = Command((program.name, "--version"), env=child_environment({}, base=environ))
+        result = run(command, timeout_seconds=VERSION_SECONDS, idle_seconds=None)
+        has_ended = result.ended is Ended.EXITED
+        return Answer(result.ended is not Ended.NOT_STARTED, result.exit_code if has_ended else None, result.text())
+
+    with ThreadPoolExecutor(len(programs)) as pool:
+        return list(pool.map(ask, programs))
+
+
+def judge_program(program: Program, answer: Answer) -> Diagnosis | None:
     """What the answer to the version question means; None for a stand-in that is not there."""
-    if program.stand_in:
-        return _judge_stand_in(program, result)
-    if result.ended is Ended.NOT_STARTED:
-        state = State.BROKEN if program.required else State.LOOK
-        message = f"{program.name} not found; needed for {program.purpose}"
-        return Diagnosis(program.group, f"{program.kind}.missing", state, message, fix=program.install)
-    if result.ended is not Ended.EXITED:
-        message = f"{program.name} did not tell its version within {VERSION_SECONDS:g} s"
-        return Diagnosis(program.group, f"{program.kind}.silent", State.LOOK, message, fix=program.install)
-    if program.tells_version and result.exit_code != 0:
-        message = f"{program.name} --version failed with exit code {result.exit_code}"
-        return Diagnosis(program.group, f"{program.kind}.failing", State.LOOK, message, fix=program.install)
-    found = _VERSION.search(result.text())
-    if program.oldest and (found is None or _numbers(found.group()) < program.oldest):
-        wanted = ".".join(map(str, program.oldest))
-        message = f"{program.name} {found.group() if found else '(unknown version)'} is older than {wanted}"
-        state = State.BROKEN if program.required else State.LOOK
-        return Diagnosis(program.group, f"{program.kind}.old", state, message, fix=program.install)
-    version = f" {found.group()}" if found else ""
-    return Diagnosis(program.group, f"{program.kind}.found", State.FINE, f"{program.name}{version}")
-
-
-def _judge_stand_in(program: Program, result: CommandResult) -> Diagnosis | None:
-    if result.ended is Ended.NOT_STARTED:
+    if program.stand_in and not answer.is_there:
         return None
-    message = f"{program.name} is there and unverified; it may take {program.purpose}"
-    return Diagnosis(program.group, f"{program.kind}.unverified", State.LOOK, message, fix=program.install)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    serious = State.BROKEN if program.required else State.LOOK
+    found = _VERSION.search(answer.text)
+    version = found[0] if found else ""
+    if program.stand_in:
+        kind, state, said = "unverified", State.LOOK, f"is there and unverified; it may take {program.purpose}"
+    elif not answer.is_there:
+        kind, state, said = "missing", serious, f"not found; needed for {program.purpose}"
+    elif answer.exit_code is None:
+        kind, state, said = "silent", State.LOOK, f"did not print its version within {VERSION_SECONDS:g} s"
+    elif answer.exit_code != 0:
+        kind, state, said = "failing", State.LOOK, f"--version failed with exit code {answer.exit_code}"
+    elif program.oldest and tuple(int(part) for part in version.split(".") if part) < program.oldest:
+        wanted = ".".join(map(str, program.oldest))
+        kind, state, said = "old", serious, f"{version or '(unknown version)'} is older than {wanted}"
+    else:
+        kind, state, said = "found", State.FINE, version
+    fix = None if state is State.FINE else program.install
+    return Diagnosis(
+        program.group, f"{program.name.replace('-', '_')}.{kind}", state, f"{program.name} {said}".rstrip(), fix=fix
+    )

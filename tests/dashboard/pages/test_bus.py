@@ -75,7 +75,8 @@ def test_participants_are_shown_with_state_site_and_figures(served: BusAndPages)
     shown = served.page()
 
     table = shown.split('id="participants"')[1].split("</table>")[0]
-    found = re.findall(r">(kitchen|garage)</a>.*?>(connected|offline)</span></td>\s*<td>(.*?)</td>", table, re.S)
+    row = r'>(kitchen|garage)</a>.*?>(connected|offline)</span></td>\s*<td class="wide">(.*?)</td>'
+    found = re.findall(row, table, re.S)
     assert found == [("kitchen", "connected", "downstairs"), ("garage", "offline", "–")]
     assert shown.count('<figure class="plot">') == 2 and "hub connected" in shown
     assert re.search(r"<td>in</td>.*?delivered.*?<td class=\"figure\">2</td>", shown, re.S)
@@ -179,5 +180,5 @@ def test_rates_become_means_of_a_few_seconds_and_the_tail_is_bounded() -> None:
     )  # fmt: skip
     shown = shown_heads(status, until=None)
     assert [one.head.number for one in shown[:2]] == [MOST_HEADS + 19, MOST_HEADS + 18]
-    assert len(shown) == MOST_HEADS and shown[0].destination == "everybody"
+    assert len(shown) == MOST_HEADS and shown[0].destination == "all"
     assert shown_heads(status, until=3)[0].head.number == 3

@@ -98,9 +98,9 @@ def test_a_flow_shows_its_steps_with_times_and_what_it_asks(flows: FlowsAndPages
     steps = re.findall(r'class="step-name" title="([^"]+)".*?class="label small (\w+)">(\w+)<', shown, re.S)
     assert ("read#0", "completed", "completed") in steps
     assert ("gather#0/branch#0/careful#0", "waiting", "pending") in steps
-    for words in ("How good is it?", "must fit this schema", "reviewer", "q-1", "<dd>a.txt</dd>"):
+    for words in ("How good is it?", "Schema of the answer", "reviewer", "q-1", "<dd>a.txt</dd>"):
         assert words in shown
-    assert shown.count('class="card request"') == 2 and "queued behind another" in shown
+    assert shown.count('class="card request"') == 2 and '<span class="tag">queued</span>' in shown
 
 
 def test_an_answer_is_judged_before_it_is_sent_and_taken_once(flows: FlowsAndPages) -> None:

@@ -14,7 +14,7 @@ from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
-from bridgehead.dashboard.templating import static_file
+from bridgehead.dashboard.templating import short_id, static_file
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.support.served import OpenDashboard, ask, note, open_dashboard
 
@@ -310,6 +310,13 @@ def test_what_a_council_asks_is_one_item_with_parts(web: OpenDashboard) -> None:
     assert [f"({n} of 3)" in text for n in (1, 2, 3)] == [True] * 3
 
 
+def test_a_thread_is_named_in_full_and_a_run_by_the_end_of_its_id(web: OpenDashboard) -> None:
+    note(web.store, 1, data={"thread": "release-notes-for-the-spring-version"})
+
+    assert ">thread release-notes-for-the-spring-version<" in web.client.get("/").text
+    assert short_id("flow-20261116-104848-7f8f") == "7f8f" and short_id("20261115-101502") == "101502"
+
+
 def test_events_are_searched_and_exported_as_they_are_shown(web: OpenDashboard) -> None:
     note(web.store, *range(60), kind="rig.refused", data={"reason": "no Signature"})
     note(web.store, 100, kind="rig.sent")
@@ -357,7 +364,7 @@ def test_health_looks_in_the_background_and_shows_the_doctor_s_checks(web: OpenD
     web.dashboard.context.doctor_cache.wait()
 
     text = page(web, "/health")
-    assert "takes events" in text
+    assert "is intact and writable" in text
     assert "git not found" in text, "this machine's PATH is empty"
     assert web.post("/health").status_code == 303
     web.dashboard.context.doctor_cache.wait()

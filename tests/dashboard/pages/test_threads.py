@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.assembly.rigs.views import PAGE_LENGTH
 from bridgehead.assembly.rigs.views_cache import Cache
+from bridgehead.contract.words import Verdict
 from bridgehead.dashboard.pages.threads import letters_of, marks_of
 from bridgehead.dashboard.templating import static_file
 from bridgehead.rigs.operations.drafts import draft_send
 from bridgehead.rigs.rig import Author
+from bridgehead.rigs.trust.council_mark import CouncilMark, with_mark
 from dashboard.support.rig_worlds import HOSTILE, MARKUP, RigWorld, at_home, hostile_envelope, make_world
 from dashboard.support.served import OpenDashboard, open_dashboard
 from support.rig_bridges import needs_ssh_keygen, with_signing_key
@@ -151,6 +154,22 @@ def test_heads_stand_side_by_side_until_a_reply_takes_them_in(rigs: RigsAndPages
 
     rigs.web.post(f"{mac.address}/api-shape", type="ACK", to="win-5080", text="REST it is", push="yes")
     assert "This thread diverged" not in rigs.page(f"{mac.address}/api-shape")
+
+
+def test_a_result_is_linked_to_its_council_where_a_report_here_confirms_it(
+    rigs: RigsAndPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, elsewhere = (CouncilMark(name, Verdict.CONCERNS, "0" * 64) for name in ("k3v9qa", "abroad"))
+    monkeypatch.setattr(CouncilReviews, "known_mark", lambda _self, name: here if name == here.council else None)
+    rigs.world.mac.open("reviewed")
+    rigs.world.mac.send("REQUEST", "reviewed", "win-5080", "Look at it.\n")
+    for mark in (here, elsewhere):
+        rigs.world.mac.send("RESULT", "reviewed", "win-5080", with_mark("Done.", mark))
+
+    shown = rigs.page(f"{rigs.world.mac.address}/reviewed")
+
+    assert '<a href="/councils/k3v9qa">k3v9qa</a>: <span class="label CONCERNS">CONCERNS</span>' in shown
+    assert "/councils/abroad" not in shown and "not confirmed: no such report on this machine" in shown
 
 
 def test_a_long_thread_comes_in_pages_the_last_one_first(rigs: RigsAndPages) -> None:

@@ -38,7 +38,7 @@ def browsing(link: str) -> Iterator[tuple[Any, list[str]]]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(120_000)
         problems: list[str] = []
         page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: problems.append(str(error)))

@@ -42,6 +42,7 @@ PHRASES = {
     "fetch messages": "rig_sync",
     "wait for a reply": "rig_wait",
     "resume a workflow": "command",
+    "challenge a finding": "command",
     "diagnose installation": "doctor",
 }
 
@@ -71,5 +72,5 @@ def test_thirty_phrases_find_their_tool(tmp_path: Path) -> None:
     shown = with_client(orders_project(tmp_path), listed)
     tools = {tool.name: f"{tool.name} {tool.title} {tool.description}" for tool in shown}
     missed = {phrase: found(phrase, tools) for phrase, tool in PHRASES.items() if found(phrase, tools) != [tool]}
-    assert len(PHRASES) == 30
+    assert len(PHRASES) >= 30
     assert missed == {}

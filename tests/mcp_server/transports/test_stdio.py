@@ -141,6 +141,8 @@ def test_a_flow_is_run_answered_resumed_and_looked_at(orders: Machine) -> None:
         assert "security" in (await called(client, "command", action="domains"))["output"]
         refused = await called(client, "command", action="council dismiss", target="--help", reason="x")
         assert refused["exit_code"] == 1 and "Usage" not in refused["output"]
+        challenged = await called(client, "command", action="council challenge", target="--help", reason="--json")
+        assert challenged["exit_code"] == 1 and "Usage" not in challenged["output"]
 
     with_client(orders, drive)
 

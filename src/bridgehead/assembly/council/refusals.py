@@ -1,15 +1,13 @@
 """Refusals of runtimes that the record remembers, readable without everything else a council needs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import ErrorClass
 from bridgehead.control_plane.records import EventFilter
+from bridgehead.control_plane.stores.base import Store
 from bridgehead.host.clock import parse_iso
 
 RECENT_REFUSALS: Final = 200
@@ -17,8 +15,7 @@ RECENT_REFUSALS: Final = 200
 BELIEVED: Final[dict[str, timedelta]] = {ErrorClass.QUOTA: timedelta(hours=1), ErrorClass.RETIRED: timedelta(days=7)}
 
 
-@dataclass(frozen=True, slots=True)
-class LastRefusal:
+class LastRefusal(NamedTuple):
     """Why a runtime's last call was refused; forgotten when a call succeeds (council §19)."""
 
     error_class: str
@@ -33,9 +30,13 @@ class LastRefusal:
 
 def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
     """Runtimes whose last word in the record is a refusal."""
-    where = EventFilter(kinds=("council.refused", "council.accepted"))
     with assembly.store(read_only=True) as store:
-        recent = store.events(where, limit=RECENT_REFUSALS, newest_first=True)
+        return refusals_in(store)
+
+
+def refusals_in(store: Store) -> dict[str, LastRefusal]:
+    where = EventFilter(kinds=("council.refused", "council.accepted"))
+    recent = store.events(where, limit=RECENT_REFUSALS, newest_first=True)
     last: dict[str, LastRefusal | None] = {}
     for event in (recorded.event for recorded in recent):
         kind, reason = event.data.get("error_class"), event.data.get("reason")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +26,8 @@ class RigClone(NamedTuple):
 
 
 def clone_id(root: str) -> str:
+    from hashlib import sha256
+
     return sha256(root.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 

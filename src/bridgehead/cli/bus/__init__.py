@@ -17,7 +17,7 @@ COMMANDS = {
     "announce": ("bridgehead.cli.bus.talk:announce", "Speak to all participants, or to those of one site."),
     "ask": ("bridgehead.cli.bus.talk:ask", "Ask one participant and print its answer."),
     "link": ("bridgehead.cli.bus.serve:link", "Print links to a running bus."),
-    "check": ("bridgehead.cli.bus.serve:check", "Say what is wrong with a hub."),
+    "check": ("bridgehead.cli.bus.serve:check", "Check a hub."),
 }
 
 

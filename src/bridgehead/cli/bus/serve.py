@@ -99,7 +99,7 @@ def _findings(findings: list[Finding]) -> str:
 @click.option(
     "--matrix-appservice",
     metavar="FILE",
-    help="Be an application service of the Matrix server; the registration is written if it is not there.",
+    help="Run as an application service of the Matrix server; a missing registration is created.",
 )
 @click.option("--pairing", is_flag=True, default=None, help="Allow unknown devices to request pairing.")
 @click.option(

@@ -9,12 +9,13 @@ from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
 
 SHELLS = ("bash", "zsh", "fish")
-# Where a script says for which command it is; `bh` is the same command.
-FOR_BOTH_NAMES = (
+# A script says for which command it is (`bh` is the same command); for fish click cuts descriptions at the first comma.
+CHANGES = (
     ("-F _bridgehead_completion bridgehead", "-F _bridgehead_completion bridgehead bh"),
     ("#compdef bridgehead", "#compdef bridgehead bh"),
     ("compdef _bridgehead_completion bridgehead", "compdef _bridgehead_completion bridgehead bh"),
     ("--command bridgehead", "--command bridgehead --command bh"),
+    ('string split "," $completion', 'string split --max 1 "," $completion'),
 )
 
 
@@ -32,6 +33,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     completer = get_completion_class(shell)
     assert completer is not None
     source = completer(ctx.find_root().command, {}, "bridgehead", "_BRIDGEHEAD_COMPLETE").source()
-    for one_name, both_names in FOR_BOTH_NAMES:
-        source = source.replace(one_name, both_names)
+    for old, new in CHANGES:
+        source = source.replace(old, new)
     ctx.ensure_object(App).emit({"shell": shell, "script": source}, lambda: source)

@@ -56,7 +56,7 @@ def show(app: App, origin: bool) -> None:
 def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
     """Let FILE (default: the project's bridgehead.toml) choose programs, URLs and key variables.
 
-    Trust belongs to the content: a changed file has to be trusted again.
+    Trust applies to the content: a changed file must be trusted again.
     """
     assembly = app.assembly(warns=False)
     trusted = assembly.trusted_files

@@ -1,12 +1,9 @@
-"""`bridgehead doctor`: check this machine and say what to do about it."""
+"""`bridgehead doctor`: check this machine and say what to do about it. The command itself is declared in `runtimes`."""
 
 from __future__ import annotations
 
 from itertools import groupby
 
-import click
-
-from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
 from bridgehead.doctor.checkup import check_everything, mend
 from bridgehead.doctor.diagnosis import MARKS, Checkup, Diagnosis, State
@@ -16,14 +13,8 @@ from bridgehead.host.terminal import escape_controls, style
 COLOR = {State.FINE: 32, State.LOOK: 33, State.BROKEN: 31}
 
 
-@click.command(cls=Command, examples=("bridgehead doctor", "bridgehead doctor --fix", "bridgehead doctor --json"))
-@click.option("--fix", is_flag=True, help="Apply the fixes that are safe.")
-@click.pass_obj
-def doctor(app: App, fix: bool) -> int:
-    """Check this machine: programs, AI runtimes, settings, permissions, the record.
-
-    Exits 1 if something is broken. Without --fix, it changes nothing except adding one event to the record.
-    """
+def run_doctor(app: App, *, fix: bool) -> int:
+    """Without click, which takes longer to import than most checks take."""
     assembly = app.assembly(warns=False)
     checkup = check_everything(assembly)
     mended: list[Diagnosis] = []
@@ -34,7 +25,7 @@ def doctor(app: App, fix: bool) -> int:
         checkup = check_everything(assembly) if mended else checkup
     document = {**checkup.as_document(), "fixed": [diagnosis.as_document() for diagnosis in mended]}
     app.emit(document, lambda: _lines(checkup, color=app.color))
-    return ExitCode.USER if checkup.count(State.BROKEN) else ExitCode.DONE
+    return ExitCode.USER if checkup.counts[State.BROKEN] else ExitCode.DONE
 
 
 def _lines(checkup: Checkup, *, color: bool) -> str:

@@ -57,7 +57,7 @@ def _moment(_context: click.Context, option: click.Parameter, given: str | None)
 @click.option("--here", is_flag=True, help="Only items of the current project.")
 @click.option("--since", metavar="TIME", callback=_moment, help="Not before this day or time, such as 2026-11-15.")
 @click.option("--until", metavar="TIME", callback=_moment, help="Before this day or time.")
-@click.option("--text", default="", metavar="TEXT", help="Only events that contain TEXT, in either case.")
+@click.option("--text", default="", metavar="TEXT", help="Only events that contain TEXT, ignoring case.")
 @click.pass_obj
 def events(
     app: App,
@@ -176,7 +176,7 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
     """Delete events, ended runs and answered items that are older than a number of days.
 
     Never deleted: open items, runs that wait or have not ended, their events, and the latest run of each project.
-    Reports and the files of flows stay; `council gate` and `rig verify --require-council` no longer know a report whose
+    Reports and the files of flows stay; `council gate` and `rig verify --require-council` cannot confirm a report whose
     council was deleted. To keep what you delete, make a copy first: bridgehead record backup FILE.
     """
     from bridgehead.assembly.event_writer import KEEP_DAYS, kept_since
@@ -240,7 +240,7 @@ def export(app: App, output: Path | None) -> int:
 def _checked(found: Inspection) -> str:
     if found.note and not found.counts and not found.damage:
         return escape_controls(f"{found.where}: {found.note}")
-    state = "damaged" if found.damage else "whole"
+    state = "damaged" if found.damage else "intact"
     amounts = f": {_amounts(found.counts)}" if found.counts else ""
     lines = [f"{found.where} is {state}{amounts}", *found.damage, *([found.note] if found.note else [])]
     hint = [f"  hint: {RecordDamaged(found.where, '').hint}"] if found.damage else []

@@ -1,4 +1,4 @@
-"""`bridgehead runtimes` and `bridgehead domains`: who could sit in a council, and for what."""
+"""`bridgehead runtimes`, `domains` and `doctor`: who could sit in a council, for what, and what is missing here."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ def runtimes(app: App) -> None:
 
     seats = list_availability(app.assembly())
     app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
+
+
+@click.command(cls=Command, examples=("bridgehead doctor", "bridgehead doctor --fix", "bridgehead doctor --json"))
+@click.option("--fix", is_flag=True, help="Apply the safe fixes.")
+@click.pass_obj
+def doctor(app: App, fix: bool) -> int:
+    """Check this machine: programs, AI runtimes, settings, permissions, the record.
+
+    Exits 1 if something is broken. Without --fix, it changes nothing except adding one event to the record.
+    """
+    from bridgehead.cli.commands.doctor import run_doctor
+
+    return run_doctor(app, fix=fix)
 
 
 @click.command(cls=Command, examples=("bridgehead domains", "bridgehead domains security", "bridgehead domains gdpr"))

@@ -184,10 +184,10 @@ def _show_outcome(
 
 def _outcome(what: str, *, changed: bool, written: bool, undo: bool) -> str:
     if not changed:
-        return "nothing to take back" if undo else f"{what} knows bridgehead already; nothing to change"
+        return "nothing to undo" if undo else f"{what} is already set up; nothing to change"
     if not written:
         return "nothing was written (--dry-run)"
     if undo:
-        return "taken back"
+        return "reverted"
     check = f"; check with: {CHECKED_WITH[what]}" if what in CHECKED_WITH else ""
     return f"{what} is set up{check}"

@@ -50,7 +50,7 @@ _OPTIONS = (
     click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for each seat."),
     click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="Use only this domain; repeatable."),
     click.option("--add-domain", "add_domains", multiple=True, metavar="D", help="Add a domain; repeatable."),
-    click.option("--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thoroughly."),
+    click.option("--intensity", "-i", type=click.Choice([str(one) for one in Intensity]), help="How thorough to be."),
     click.option(
         "--context-policy", type=click.Choice([str(one) for one in ContextPolicy]), help="Context given to seats."
     ),

@@ -130,7 +130,7 @@ def dismiss(
 ) -> None:
     """Dismiss a finding by adding it to .bridgehead/dismissals.toml, which you commit.
 
-    An entry silences one finding, and only as long as the code it cites is unchanged.
+    An entry suppresses one finding, and only as long as the code it cites is unchanged.
     """
     from bridgehead.assembly.council.reports import DismissRequest
 

@@ -55,7 +55,7 @@ def submit(
     moment: str | None,
     words: tuple[str, ...],
 ) -> int:
-    """Hand the flow NAME to the workers of a fleet.
+    """Submit the flow NAME to the workers of a fleet.
 
     NAME is as for `flow run`. The flow's options are checked here; workers find it by its name in their own folder.
     """

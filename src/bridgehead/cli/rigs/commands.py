@@ -142,7 +142,7 @@ COMMANDS: dict[str, RigCommand] = {
     "inbox": RigCommand(
         Flags({"--prompt", "--owed"}),
         "[--owed | --prompt]",
-        "List what this rig owes and what was delivered to it unread.",
+        "List the obligations of this rig and its unread answers.",
         (
             ("--owed", "also list what others owe this rig"),
             ("--prompt", "print the envelopes, fenced as untrusted text, for use in a prompt"),

@@ -135,11 +135,11 @@ _ALL: Final = (
     WebAction(
         "council review --non-interactive",
         "Start a council",
-        "Seats review the scope independently, debate, and end in one report. You see the calls before they are made.",
+        "Seats review the scope independently, debate, and write one report. The estimate comes first.",
         (
             Field("intensity", "Intensity", "--intensity", choices=tuple(Intensity)),
             Field("seats", "Seats", "--runtime", many=True, hint=f"empty: all available; {', '.join(runtime_names())}"),
-            Field("base", "Changes since", "--diff", hint="a branch or commit; empty: the scope as it is"),
+            Field("base", "Changes since", "--diff", hint="a branch or commit; empty: whole files"),
             Field("task", "What to look for", "--task"),
             Field("cost", "Stop at this cost", "--max-cost", hint="USD; empty: no limit"),
             Field("scope", "Scope", many=True, hint="paths; empty: the changes, or the whole project"),
@@ -150,20 +150,20 @@ _ALL: Final = (
     WebAction(
         "council resume",
         "Resume the council",
-        "Answers that have arrived are added; a seat that is named is asked again. Completed calls are never repeated.",
+        "Adds answers that have arrived and asks the named seats again. Completed calls are not repeated.",
         (Field("retry", "Ask again", "--retry", many=True, hint="seats, such as claude; empty: none"), _ID),
         is_long=True,
     ),
     WebAction(
         "council stop",
         "Stop the council",
-        "It ends as with Ctrl-C: the findings so far are reported, and it can be resumed.",
+        "Ends the council as Ctrl-C does: the findings so far are reported, and it can be resumed.",
         (_ID,),
     ),
     WebAction(
         "council challenge",
         "Challenge a finding",
-        "The seat that reported it, and the others, answer one more question about it.",
+        "Asks the seat that reported the finding, and the other seats, one more question about it.",
         (
             Field("id", "Council", "--review", required=True, hidden=True),
             Field("finding", "Finding", required=True),
@@ -172,46 +172,46 @@ _ALL: Final = (
         is_long=True,
     ),
     WebAction(
-        "flow resume", "Resume the flow", "It continues where it paused, if it has been answered.", (_ID,), is_long=True
+        "flow resume", "Resume the flow", "Continues the run where it paused, if answered.", (_ID,), is_long=True
     ),
     WebAction(
         "flow retry",
         "Retry the flow",
-        "Recorded steps are kept; what failed, or the step named, is done again.",
-        (Field("from", "From step", "--from", hint="empty: what failed"), _ID),
+        "Keeps recorded steps and repeats the failed step, or all steps from the one given.",
+        (Field("from", "From step", "--from", hint="empty: the failed step"), _ID),
         is_long=True,
     ),
     WebAction(
         "flow fork",
         "Fork the flow",
-        "A second run starts with what this one had recorded before a step.",
+        "Starts a second run with the steps this run recorded before the given step.",
         (Field("from", "From step", "--from", required=True), _ID),
         is_long=True,
     ),
-    WebAction("flow cancel", "Cancel the flow", "Its open requests are withdrawn; its files are kept.", (_ID,)),
+    WebAction("flow cancel", "Cancel the flow", "Withdraws the open requests of the run and keeps its files.", (_ID,)),
     WebAction(
         "rig sync --auto",
         "Sync",
-        "Envelopes are fetched, verified and taken in; what does not verify goes into quarantine.",
+        "Fetches and verifies new envelopes; those that fail verification go into quarantine.",
         (_CLONE,),
     ),
     WebAction(
         "rig relay DECISIONS",
         "Lift a quarantine",
-        "A signed DECISIONS envelope accepts this one. It takes effect if this rig's key belongs to a trusted human.",
+        "Accepts this envelope with a signed DECISIONS envelope, if the key of this rig belongs to a trusted human.",
         (_CLONE, Field("path", "Envelope", required=True, hidden=True), Field("reason", "Why", required=True)),
         stdin=lifting,
     ),
     WebAction(
         "bus participant add",
         "Enrol a participant",
-        "Its join file, the only place its secret appears, is written to this project.",
+        "Writes a join file to this project. The secret of the participant appears only there.",
         (Field("id", "Id", required=True),),
     ),
     WebAction(
         "bus participant revoke",
         "Revoke a participant",
-        "Its credential and grants end; a running bus disconnects it at once.",
+        "Ends its credential and grants; a running bus disconnects it at once.",
         (_ID,),
     ),
 )

@@ -102,7 +102,7 @@ def shown_heads(status: BusStatus, *, until: int | None) -> list[ShownHead]:
 def _shown(head: MessageHead, names: Mapping[str, str]) -> ShownHead:
     source = "?" if head.source is None else names.get(head.source, head.source)
     to = ", ".join(names.get(one, one) for one in head.destination)
-    return ShownHead(head, source, to or "everybody")
+    return ShownHead(head, source, to or "all")
 
 
 def _plot(title: str, labels: Sequence[str], values: Sequence[float]) -> Markup:

@@ -22,6 +22,7 @@ from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
 from bridgehead.rigs.envelope.names import RELAY_SUFFIX
 from bridgehead.rigs.operations.quarantine import list_quarantine
 from bridgehead.rigs.threads.quarantine import KeptApart
+from bridgehead.rigs.trust.council_mark import read_mark
 from bridgehead.rigs.views.results import Sent
 
 CLONES_SHOWN: Final = 10
@@ -154,6 +155,8 @@ def show_thread(context: PageContext, request: Request, typed: RefusedReply = NO
         view=view,
         marks=marks_of([*view.rigs, view.rig_id]),
         body_markup=body_markup,
+        read_mark=read_mark,
+        known_mark=CouncilReviews(clone.root).known_mark,
         typed=typed,
         reply=_prefilled(view, typed),
         types=MESSAGE_TYPES,

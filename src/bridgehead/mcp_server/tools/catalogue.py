@@ -136,7 +136,7 @@ TOOLS: Final = (
         "command",
         "Flows and other commands",
         "Run, resume, retry, cancel or inspect a flow (workflow); exit 42: it paused for an answer. Stop a "
-        "council, dismiss a finding, show domains or templates.",
+        "council, challenge or dismiss a finding, show domains or templates.",
         schemas.CommandArguments,
         schemas.CommandResult,
         "commands:run_command",

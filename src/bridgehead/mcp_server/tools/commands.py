@@ -54,4 +54,6 @@ def command_words(wanted: CommandArguments) -> list[str]:
     reason = [f"--reason={wanted.reason}"] if wanted.reason and wanted.action == "council dismiss" else []
     step = [f"--from={wanted.step}"] if wanted.step and wanted.action == "flow retry" else []
     options = wanted.options if wanted.action == "flow run" else []
+    if wanted.action == "council challenge":  # of the newest council
+        options = [wanted.reason] if wanted.reason else []
     return [*wanted.action.split(), *reason, *step, *(["--", wanted.target, *options] if wanted.target else [])]

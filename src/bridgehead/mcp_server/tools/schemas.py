@@ -11,7 +11,7 @@ Sentence = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Meta(max_length=1_000)]
 FlowAction = Literal["flow run", "flow resume", "flow retry", "flow status", "flow list", "flow cancel"]
-OtherAction = Literal["council stop", "council dismiss", "domains", "template list"]
+OtherAction = Literal["council stop", "council dismiss", "council challenge", "domains", "template list"]
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
         Names, Meta(description="Only these domains, such as security or testing; default: chosen from the code.")
     ] = []
     add_domains: Annotated[Names, Meta(description="Domains besides those chosen from the code.")] = []
-    intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thoroughly.")] = None
+    intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thorough.")] = None
     runtimes: Annotated[
         Names, Meta(description="Runtimes: claude, codex, gemini, opencode, openai, static; default: all available.")
     ] = []
@@ -125,7 +125,7 @@ class RigWaitArguments(Arguments, frozen=True, kw_only=True):
 class CommandArguments(Arguments, frozen=True, kw_only=True):
     action: Annotated[Literal[FlowAction, OtherAction], Meta(description="The command.")]
     target: Annotated[Name | None, Meta(description="Its flow, run, council, finding, domain or directory.")] = None
-    reason: Annotated[Sentence | None, Meta(description="council dismiss: why.")] = None
+    reason: Annotated[Sentence | None, Meta(description="council dismiss: why; council challenge: question.")] = None
     step: Annotated[Name | None, Meta(description="flow retry: from this step on.")] = None
     options: Annotated[Names, Meta(description="flow run: the flow's own options.")] = []
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from bridgehead.errors import ConfigError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.ledger.database import LedgerDatabase
@@ -24,16 +23,6 @@ from bridgehead.rigs.views.results import Reconciled, Replayed
 DEFAULT_FILE = ".bridge/control-plane.db"
 
 T = TypeVar("T")
-
-
-class NoControlPlane(ConfigError):
-    """A command that needs the control plane was run without one."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "no control plane is configured: set SWARM_DB or the key control_plane of .bridge/config.yaml",
-            hint="SWARM_DB=swarm.db rig-bridge replay --all builds one from history",
-        )
 
 
 def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:

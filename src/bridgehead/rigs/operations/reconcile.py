@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bridgehead.errors import StoreError, UserError
+from bridgehead.errors import ConfigError, StoreError, UserError
 from bridgehead.rigs.envelope.fields import parse_thread_id
-from bridgehead.rigs.ledger.rig_ledger import NoControlPlane, RigLedger
+from bridgehead.rigs.ledger.rig_ledger import RigLedger
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.results import Reconciled, Replayed
 
@@ -33,7 +33,10 @@ def replay(rig: Rig, thread_id: str | None, *, everything: bool) -> Replayed:
 def _ledger(rig: Rig) -> Iterator[RigLedger]:
     with rig.repository.lock():
         if not isinstance(rig.ledger, RigLedger):
-            raise NoControlPlane
+            raise ConfigError(
+                "no control plane is configured: set SWARM_DB or the key control_plane of .bridge/config.yaml",
+                hint="SWARM_DB=swarm.db rig-bridge replay --all builds one from history",
+            )
         try:
             yield rig.ledger
         except sqlite3.Error as error:

@@ -143,10 +143,7 @@ def _servers(ask: exchange.RuntimeRequest) -> list[str]:
     """The MCP servers of this call and no others; what they offer needs nobody's permission."""
     if not ask.tools:
         return []
-    servers = {
-        one.name: {"type": "http", "url": one.url} if one.url else {"command": one.words[0], "args": one.words[1:]}
-        for one in ask.tools
-    }
+    servers = {one.name: one.started() | ({"type": "http"} if one.url else {}) for one in ask.tools}
     allowed = ",".join(f"mcp__{name}" for name in servers)
     return [f"--mcp-config={json.dumps({'mcpServers': servers})}", f"--allowedTools={allowed}"]
 

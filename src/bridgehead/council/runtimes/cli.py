@@ -217,6 +217,7 @@ class CliConnection(Connection):
         if ask.scratch is not None and mechanism != SEATBELT:  # a keychain is found by the real home
             scratch = _furnished(ask.scratch, own, self.own_files, Path(self._home))
         else:
+            read += [str(ask.scratch)] if ask.scratch else []
             write += [environment.get("TMPDIR", "/tmp")]
             write += [f"{self._home}/{name}" for name in self.own_files]
         return Confinement(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,8 @@ from bridgehead.council.runtimes.cli import (
 )
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import write_atomic
 
 STARTUP_ERRORS: Final[StartupErrors] = (
     (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
@@ -53,6 +56,10 @@ API_URL: Final = "https://generativelanguage.googleapis.com"
 BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 VERTEX_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+STAYS_IN_PLAN: Final = '[[rule]]\ntoolName = "exit_plan_mode"\ndecision = "deny"\npriority = 999\n'
+TOOLS_ALLOWED: Final = '[[rule]]\nmcpName = "*"\ntoolName = "*"\ndecision = "allow"\npriority = 500\n'
+TRUSTED: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+"""Reads the settings of the folder; `--skip-trust` comes too late for that."""
 LOGIN_HINT: Final = "run `gemini` once and log in, or set GEMINI_API_KEY"
 REASONING_UNSUPPORTED: Final = "reasoning_level_unsupported:gemini"
 
@@ -158,7 +165,7 @@ def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
 class GeminiCli(CliConnection):
     program = "gemini"
     runtime_name = "gemini"
-    required_flags: ClassVar = frozenset({"--approval-mode", "--skip-trust", "--output-format"})
+    required_flags: ClassVar = frozenset({"--approval-mode", "--admin-policy", "--skip-trust", "--output-format"})
     own_variables: ClassVar = (
         *KEY_VARIABLES,
         *VERTEX_VARIABLES,
@@ -169,6 +176,7 @@ class GeminiCli(CliConnection):
     # Without it a launcher stands in front that ignores signals (runtimes §5).
     fixed_environment: ClassVar = {"GEMINI_CLI_NO_RELAUNCH": "true"}
     own_folders: ClassVar = (".gemini",)
+    takes_tools = True
 
     def __init__(self, setup: SeatSetup, path: str, probe: Probe, auth_type: str | None = None) -> None:
         super().__init__(setup, path, probe)
@@ -198,17 +206,43 @@ class GeminiCli(CliConnection):
         environment = super().environment(ask)
         if self._auth_type == "gemini-api-key":
             environment.setdefault(BASE_URL_VARIABLE, API_URL)
+        if ask is not None and ask.tools:
+            environment |= TRUSTED
         return environment
+
+    def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
+        """There is no flag for MCP servers, so they are the settings of the folder in which this call works."""
+        if ask.tools:
+            servers = {one.name: {"httpUrl": one.url} if one.url else one.started() for one in ask.tools}
+            make_private_dir(ask.workspace / ".gemini")
+            write_atomic(ask.workspace / ".gemini" / "settings.json", json.dumps({"mcpServers": servers}), private=True)
+        return super().ask(ask)
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         # An untrusted folder would silently turn `plan` into `default` and then end the run (runtimes §5).
         mode = "auto_edit" if ask.may_write else "plan"
         fixed = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
         model, session = option("--model", ask.model), option("--resume", ask.session)
-        return [*fixed, *model, *session, *self.extra_arguments]
+        return [*fixed, *rules(ask), *model, *session, *self.extra_arguments]
 
     def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         return read_gemini(result)
+
+
+def rules(ask: exchange.RuntimeRequest) -> list[str]:
+    """What `plan` leaves open and what it refuses too much, as rules of the administrator's tier.
+
+    Where nobody is there to be asked, gemini lets the model leave `plan` for a mode in which everything is allowed; and
+    `plan` refuses the tools of every MCP server. Such rules leave the user's own in force, which `--policy` replaces.
+    """
+    if ask.may_write or ask.scratch is None:
+        return []
+    folder = ask.scratch / "home"
+    make_private_dir(folder)
+    write_atomic(folder / "rules.toml", STAYS_IN_PLAN + (TOOLS_ALLOWED if ask.tools else ""), private=True)
+    # No other server is started, so those whose tools are allowed are those of this call.
+    names = [f"--allowed-mcp-server-names={one.name}" for one in ask.tools]
+    return [f"--admin-policy={folder / 'rules.toml'}", *names]
 
 
 class AgyCli(CliConnection):

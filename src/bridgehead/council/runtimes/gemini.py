@@ -13,33 +13,14 @@ from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import MEDIUM
-from bridgehead.council.runtimes import exchange
-from bridgehead.council.runtimes.base import (
-    NO_CONNECTION,
-    Barred,
-    HostSeat,
-    Missing,
-    NativeDispatch,
-    Runtime,
-    SeatSetup,
-    Taken,
-    runtime,
-)
+from bridgehead.council.runtimes import base, cli, exchange
 from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
-from bridgehead.council.runtimes.cli import (
-    CliConnection,
-    StartupErrors,
-    option,
-    refused_without_record,
-    stderr_of,
-    succeeded,
-)
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.files import write_atomic
 
-STARTUP_ERRORS: Final[StartupErrors] = (
+STARTUP_ERRORS: Final[cli.StartupErrors] = (
     (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
     (re.compile(r"Error resuming session|Invalid session identifier"), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"No input provided via stdin"), ErrorClass.NO_PROMPT),
@@ -90,7 +71,7 @@ def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result:
     answered = exchange.RuntimeAnswer(
         text, exchange.text_at(first, "session_id") or None, models[0] if models else None, usage
     )
-    return succeeded("gemini", result, answered)
+    return cli.succeeded("gemini", result, answered)
 
 
 def _stream_error(events: list[dict[str, Any]], final: Mapping[str, Any]) -> str:
@@ -111,7 +92,7 @@ def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> exchange.Cal
     )
     session = exchange.text_at(whole, "session_id") or None
     answered = exchange.RuntimeAnswer(exchange.text_at(whole, "response"), session, next(iter(models), None), usage)
-    return succeeded("gemini", result, answered)
+    return cli.succeeded("gemini", result, answered)
 
 
 def _read_error(result: CommandResult) -> exchange.RuntimeRefusal:
@@ -119,10 +100,10 @@ def _read_error(result: CommandResult) -> exchange.RuntimeRefusal:
     error = exchange.mapping_at(exchange.last_pretty_object(result.error_text()) or {}, "error")
     if error:
         return _refused_by_record(error, result)
-    refused = refused_without_record("gemini", result, STARTUP_ERRORS)
+    refused = cli.refused_without_record("gemini", result, STARTUP_ERRORS)
     if result.exit_code == 0:
         return refused
-    return replace(refused, error_class=_class_of(stderr_of(result) or refused.message, result))
+    return replace(refused, error_class=_class_of(cli.stderr_of(result) or refused.message, result))
 
 
 def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> exchange.RuntimeRefusal:
@@ -131,7 +112,7 @@ def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> excha
 
 
 def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> exchange.RuntimeRefusal:
-    return exchange.RuntimeRefusal(_class_of(message, result, code), message, stderr_of(result), usage=usage)
+    return exchange.RuntimeRefusal(_class_of(message, result, code), message, cli.stderr_of(result), usage=usage)
 
 
 def _class_of(message: str, result: CommandResult, code: object = None) -> ErrorClass:
@@ -162,7 +143,7 @@ def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
     return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))
 
 
-class GeminiCli(CliConnection):
+class GeminiCli(cli.CliConnection):
     program = "gemini"
     runtime_name = "gemini"
     required_flags: ClassVar = frozenset({"--approval-mode", "--admin-policy", "--skip-trust", "--output-format"})
@@ -178,24 +159,24 @@ class GeminiCli(CliConnection):
     own_folders: ClassVar = (".gemini",)
     takes_tools = True
 
-    def __init__(self, setup: SeatSetup, path: str, probe: Probe, auth_type: str | None = None) -> None:
+    def __init__(self, setup: base.SeatSetup, path: str, probe: Probe, auth_type: str | None = None) -> None:
         super().__init__(setup, path, probe)
         self._auth_type = auth_type
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         if setup.retired:
-            return Missing(CLI_NOT_FOUND, "gemini refused this account for good the last time it was asked")
+            return base.Missing(CLI_NOT_FOUND, "gemini refused this account for good the last time it was asked")
         located = super().locate(setup, machine)
         if isinstance(located, GeminiCli):
             chosen = exchange.mapping_at(_read_settings(machine, machine.home), "security", "auth")
             located._auth_type = exchange.text_at(chosen, "selectedType") or None
         return located
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         if has_auth_method(machine):
             return None
-        return Barred(Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}")
+        return base.Barred(Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}")
 
     def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         """A `.env` in the tree could name another address, so ours is named where that does no harm (runtimes §2.6).
@@ -222,7 +203,7 @@ class GeminiCli(CliConnection):
         # An untrusted folder would silently turn `plan` into `default` and then end the run (runtimes §5).
         mode = "auto_edit" if ask.may_write else "plan"
         fixed = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
-        model, session = option("--model", ask.model), option("--resume", ask.session)
+        model, session = cli.option("--model", ask.model), cli.option("--resume", ask.session)
         return [*fixed, *rules(ask), *model, *session, *self.extra_arguments]
 
     def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
@@ -245,7 +226,7 @@ def rules(ask: exchange.RuntimeRequest) -> list[str]:
     return [f"--admin-policy={folder / 'rules.toml'}", *names]
 
 
-class AgyCli(CliConnection):
+class AgyCli(cli.CliConnection):
     """The Gemini CLI's successor. Not measured, so it never sees the tree: empty directory, material in the prompt."""
 
     program = "agy"
@@ -260,27 +241,27 @@ class AgyCli(CliConnection):
 
     def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         if result.exit_code != 0:
-            return refused_without_record("agy", result, ())
-        return succeeded("agy", result, exchange.RuntimeAnswer(result.text().strip()))
+            return cli.refused_without_record("agy", result, ())
+        return cli.succeeded("agy", result, exchange.RuntimeAnswer(result.text().strip()))
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         if not setup.retired and machine.which(setup.text_option("path") or GeminiCli.program) is not None:
-            return Missing(CLI_NOT_FOUND, "agy is tried only where gemini is missing or was refused for good")
+            return base.Missing(CLI_NOT_FOUND, "agy is tried only where gemini is missing or was refused for good")
         # `path` in the settings names the gemini program, not this one.
         options = {name: value for name, value in setup.settings.options.items() if name != "path"}
         return super().locate(replace(setup, settings=replace(setup.settings, options=options)), machine)
 
 
-class GeminiNative(NativeDispatch):
+class GeminiNative(base.NativeDispatch):
     """An injected dispatcher counts only where the user has switched Gemini's agents on (council §4.1)."""
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         located = super().locate(setup, machine)
-        if isinstance(located, Missing) or _agents_enabled(setup, machine):
+        if isinstance(located, base.Missing) or _agents_enabled(setup, machine):
             return located
-        return Missing(NO_CONNECTION, "experimental.enableAgents is not set in Gemini's settings")
+        return base.Missing(base.NO_CONNECTION, "experimental.enableAgents is not set in Gemini's settings")
 
 
 def has_auth_method(machine: Machine) -> bool:
@@ -295,7 +276,7 @@ def has_auth_method(machine: Machine) -> bool:
     return machine.read_user_file(folder / "oauth_creds.json") is not None or "GEMINI_API_KEY=" in stored_key
 
 
-def _agents_enabled(setup: SeatSetup, machine: Machine) -> bool:
+def _agents_enabled(setup: base.SeatSetup, machine: Machine) -> bool:
     for root in (setup.project, machine.home):
         settings = {} if root is None else _read_settings(machine, root)
         enabled = exchange.mapping_at(settings, "experimental").get("enableAgents")
@@ -308,11 +289,11 @@ def _read_settings(machine: Machine, root: Path) -> dict[str, Any]:
     return object_from(machine.read_user_file(root / ".gemini" / "settings.json") or "") or {}
 
 
-@runtime("gemini")
-class GeminiRuntime(Runtime):
+@base.runtime("gemini")
+class GeminiRuntime(base.Runtime):
     model_family = "google/gemini"
     id_prefix = "G"
-    connections = (HostSeat, GeminiNative, GeminiCli, AgyCli)
+    connections = (base.HostSeat, GeminiNative, GeminiCli, AgyCli)
     login_refused = Status.SKIPPED
     install_hint = "npm install -g @google/gemini-cli"
     login_hint = LOGIN_HINT
@@ -323,5 +304,5 @@ class GeminiRuntime(Runtime):
         return (REASONING_UNSUPPORTED,) if cap != MEDIUM else ()
 
     @classmethod
-    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+    def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
         return {"subagent_mode": "native" if taken.connection.kind == "native-dispatch" else "none"}

@@ -233,7 +233,7 @@ def test_no_value_stands_where_a_program_reads_options(tmp_path: Path) -> None:
         words = located.ask(asked)
         assert isinstance(words, Command)
         ours, agent = list(words.argv)[: words.argv.index("--")], list(words.argv)[words.argv.index("--") + 1 :]
-        assert ours[-1] == f"--model={value}" and [word for word in ours[:-1] if value in word] == []
+        assert ours[-1] == f"--model={value}" and [word for word in ours[1:-1] if value in word] == []
         assert agent == [located.path, str(tmp_path / "agent.py")]
 
 

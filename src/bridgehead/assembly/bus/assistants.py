@@ -50,7 +50,10 @@ def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30, tools
         return None
     servers = tool_servers(tools)
     if servers and name not in TAKES_TOOLS and not name.startswith("acp:"):
-        raise UnknownAssistant(name, f"bus.assistant_tools works with {', '.join(TAKES_TOOLS)}, acp:NAME")
+        problem = f"{name!r} takes no tools, and bus.assistant_tools is set"
+        raise ConfigError(
+            problem, hint=f"remove it, or take one of {', '.join(TAKES_TOOLS)}, acp:NAME as the assistant"
+        )
     if name == "scripted":
         return ScriptedAgent()
     if name == "openai":

@@ -189,14 +189,15 @@ def test_a_tool_that_is_none_is_refused(assembly: Assembly, entry: str) -> None:
 
 
 def test_tools_for_an_assistant_that_takes_none_are_refused(assembly: Assembly) -> None:
-    with pytest.raises(UnknownAssistant, match="assistant_tools works with claude, codex, opencode"):
+    with pytest.raises(ConfigError, match=r"'scripted' takes no tools, and bus\.assistant_tools is set") as refused:
         agent_for(assembly, "scripted", tools=["clock=cat"])
+    assert refused.value.hint is not None and "claude, codex, gemini, opencode, acp:NAME" in refused.value.hint
     servers = tool_servers(["clock=uvx 'time server'", "docs=http://127.0.0.1:1/mcp"])
     assert (servers["clock"].words, servers["docs"].url) == (("uvx", "time server"), "http://127.0.0.1:1/mcp")
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("name", TAKES_TOOLS)
+@pytest.mark.parametrize("name", [*TAKES_TOOLS, "acp:gemini", "acp:opencode"])
 def test_a_participant_gets_the_tools_its_record_names_and_no_others(tmp_path: Path, name: str) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
@@ -219,7 +220,7 @@ def test_a_participant_gets_the_tools_its_record_names_and_no_others(tmp_path: P
         return Scripted(Say("the tool has answered" if request.answers_tool else "I have no clock"))
 
     with ModelServer(script=model) as served, _clock(tmp_path, port):
-        home = furnish(tmp_path / "peer", lambda _cli: served.base_url(), (name,))
+        home = furnish(tmp_path / "peer", lambda _cli: served.base_url(), (name.removeprefix("acp:"),))
         project = tmp_path / "project"
         project.mkdir()
         assembly = Assembly(project, {**home.environment, "BRIDGEHEAD_HOME": str(tmp_path / "home")})

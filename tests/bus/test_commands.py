@@ -259,6 +259,8 @@ def test_the_policy_of_a_participant_is_what_is_in_force(tmp_path: Path) -> None
     assert "ovos.utterance.handle" in shown["publish"]
     assert home.run("bus", "policy", "set", "kitchen", "grants.approve", "false").code == 0
     assert home.run("bus", "policy", "show", "kitchen", "--json").json["participant"]["grants"] == []
+    given = home.run("bus", "policy", "set", "kitchen", "assistant.tools", '["clock", "lamps"]')
+    assert re.search(r"^assistant +tools clock, lamps$", given.out, re.MULTILINE), given.out
     unknown = home.run("bus", "policy", "show", "nobody")
     assert (unknown.code, unknown.out) == (1, "") and "'nobody' is not a participant" in unknown.err
 

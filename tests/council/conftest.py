@@ -117,7 +117,7 @@ class FakeMachine(Machine):
 FLAGS = {
     "claude": "--setting-sources --strict-mcp-config --tools --effort --no-session-persistence",
     "codex": "--json --sandbox --skip-git-repo-check --config --ephemeral",
-    "gemini": "--approval-mode --skip-trust --output-format",
+    "gemini": "--approval-mode --admin-policy --skip-trust --output-format",
     "opencode": "--format --agent --model",
     "agy": "--print",
 }

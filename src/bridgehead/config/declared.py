@@ -118,7 +118,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded(
         "bus.assistant_tools",
         (),
-        "MCP servers that participants' records may name: NAME=URL or NAME=COMMAND; for claude, codex, opencode",
+        "MCP servers that participants' records may name: NAME=URL or NAME=COMMAND; for runtimes that are programs",
     ),
     _free("bus.assistant_memory", 6, "turns of a conversation that the assistant remembers"),
     _guarded("bus.matrix", None, "URL of the Matrix server on which the bus has an account"),

@@ -141,6 +141,42 @@ def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
     run(main())
 
 
+class Deaf:
+    """Dials with a library that swallows the first time it is cancelled."""
+
+    def __init__(self, fails: bool) -> None:
+        self.dialling = asyncio.Event()
+        self._fails = fails
+        self.closed = 0
+
+    async def connect(self, listener: Any) -> None:
+        hears = self.dialling.is_set()
+        self.dialling.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if hears:  # the end of a test that fails
+                raise
+        if self._fails:
+            raise OSError("timed out")
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_link_that_is_dialling_is_stopped_although_its_library_does_not_hear_of_it(fails: bool) -> None:
+    async def main() -> None:
+        dialled, recording, said = Deaf(fails), RecordingListener(), list[HealthEvent]()
+        link = HubLink(dialled, recording, said.append)
+        link.start()
+        await dialled.dialling.wait()
+        await link.stop()
+        assert (dialled.closed, recording.openings, str(said[-1].state)) == (1, 0, "stopped")
+
+    run(main())
+
+
 def test_refused_credentials_are_not_hammered() -> None:
     async def main() -> None:
         hub = Hub(HubSettings(token="new"))

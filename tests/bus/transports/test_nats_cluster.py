@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client import participant as client
 from bridgehead.bus.client.participant import Satellite, SendRefused
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
-from bridgehead.bus.transports import nats_owners, nats_registry
+from bridgehead.bus.transports import nats_client, nats_owners, nats_registry
 from bridgehead.bus.transports.base import HubRefused
 from bridgehead.bus.transports.nats import HUB_SILENT_S, OpenTurns
 from bridgehead.bus.transports.nats_client import NatsUnreachable
@@ -187,6 +187,41 @@ def test_a_speaker_is_told_at_once_when_there_is_no_hub(tmp_path: Path) -> None:
             with pytest.raises(SendRefused, match="turn_lost"):
                 await satellite.ask("anybody there")
             await satellite.close()
+
+    run(main())
+
+
+class NoLeader:
+    """A server without its JetStream: it is reached, answers nothing, and is left again."""
+
+    is_closed = False
+
+    def __init__(self, lost: Callable[[str], None]) -> None:
+        self._lost = lost
+
+    def jetstream(self) -> Any:
+        raise TimeoutError
+
+    async def close(self) -> None:
+        self._lost("closed")
+
+
+def test_a_register_that_is_away_is_dialled_by_one_and_not_by_more_and_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        dialled = [0]
+
+        async def open_nats(_access: Any, lost: Callable[[str], None], **_: Any) -> Any:
+            dialled[0] += 1
+            return NoLeader(lost)
+
+        monkeypatch.setattr(nats_client, "open_nats", open_nats)
+        monkeypatch.setattr(nats_registry, "RETRY_S", 0)
+        registry = nats_registry.NatsRegistry(nats_client.NatsAccess(("nats://x",)), "home", "b", 1)
+        registry._there.set()
+        registry._lost("the server went away")
+        await until(lambda: dialled[0] > 5)
+        assert len(registry._lasting) == 1
+        await registry.shut()
 
     run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from bridgehead.council.request.settings import (
     without_untrusted,
 )
 from bridgehead.council.runtimes import find_runtime
-from bridgehead.council.runtimes.acp import AcpAgent, read_acp
+from bridgehead.council.runtimes.acp import NO_URLS, AcpAgent, is_tool_of, read_acp
 from bridgehead.council.runtimes.base import Missing, SeatSetup
-from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest, ToolServer
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.seating.preflight import NotSeated, Wishes, check_seat
 from bridgehead.host.clock import SystemClock
@@ -44,8 +45,9 @@ class Told(acp.Agent):
         self.client = conn
     async def initialize(self, protocol_version, **_):
         return acp.InitializeResponse(protocol_version=protocol_version)
-    async def new_session(self, cwd, **_):
+    async def new_session(self, cwd, mcp_servers=(), **_):
         self.cwd = Path(cwd)
+        self.servers = mcp_servers
         return acp.NewSessionResponse(session_id="s1")
     async def prompt(self, session_id, prompt, **_):
         if prompt[0].text.startswith("again "):
@@ -62,10 +64,16 @@ class Told(acp.Agent):
         return acp.PromptResponse(stop_reason="end_turn", usage=USED)
     async def act(self, session_id, wanted):
         try:
-            if wanted == "ask":
-                kinds = ("allow_once", "reject_once")
+            if wanted == "servers":
+                return "; ".join(f"{one.name} {one.command} {' '.join(one.args)}" for one in self.servers)
+            if wanted.startswith("ask"):
+                kinds = ("allow_always", "allow_once", "reject_once")
                 options = [PermissionOption(kind=kind, name=kind, option_id=kind) for kind in kinds]
-                call = ToolCallUpdate(tool_call_id="t1", title="rm -rf")
+                call = ToolCallUpdate(tool_call_id="t1", title=wanted.removeprefix("ask").strip() or "rm -rf")
+                if wanted == "ask about t1":
+                    begun = acp.start_tool_call("t1", "mcp__clock__now", kind="other")
+                    await self.client.session_update(session_id=session_id, update=begun)
+                    call = ToolCallUpdate(tool_call_id="t1")
                 answer = await self.client.request_permission(session_id=session_id, tool_call=call, options=options)
                 return f"permission: {answer.outcome.option_id}"
             if wanted == "write":
@@ -99,7 +107,7 @@ def seat(tmp_path: Path, name: str = "acp:told", **options: str) -> SeatSetup:
     return SeatSetup(name, RuntimeSettings(options=chosen), environment, readable=(str(script), sys.prefix))
 
 
-def ask(tmp_path: Path, prompt: str) -> CallOutcome:
+def ask(tmp_path: Path, prompt: str, *tools: ToolServer) -> CallOutcome:
     setup = seat(tmp_path)
     located = AcpAgent.locate(setup, Machine(setup.environment, memory={}))
     assert isinstance(located, AcpAgent), located
@@ -108,7 +116,7 @@ def ask(tmp_path: Path, prompt: str) -> CallOutcome:
     work = tmp_path / "work"
     work.mkdir()
     (work / "seen.txt").write_text("in the copy")
-    outcome = carry(located, RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch"))
+    outcome = carry(located, RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch", tools=tools))
     assert [path.name for path in work.iterdir()] == ["seen.txt"]
     return outcome
 
@@ -129,6 +137,61 @@ def test_an_agent_is_answered_and_gets_nothing_it_asks_for(tmp_path: Path, promp
     assert outcome.text.startswith(answer)
     asked_for = {"ask": ("rm -rf",), "write": ("write_text_file",), "terminal": ("create_terminal",)}
     assert outcome.refused == asked_for.get(prompt, ())
+
+
+CLOCK = ToolServer("clock", ("cat", "-u"))
+
+
+def test_the_servers_of_a_call_are_started_by_the_agent(tmp_path: Path) -> None:
+    outcome = ask(tmp_path, "servers", CLOCK)
+    assert isinstance(outcome, RuntimeAnswer), outcome
+    assert outcome.text == f"clock {shutil.which('cat', path='/usr/bin:/bin')} -u"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer"),
+    [
+        ("ask mcp__clock__now", "permission: allow_once"),
+        ("ask about t1", "permission: allow_once"),
+        ("ask mcp__door__open", "permission: reject_once"),
+        ("ask", "permission: reject_once"),
+    ],
+)
+def test_an_agent_may_use_the_tools_of_its_servers_and_nothing_else(tmp_path: Path, prompt: str, answer: str) -> None:
+    outcome = ask(tmp_path, prompt, CLOCK)
+    assert isinstance(outcome, RuntimeAnswer), outcome
+    assert outcome.text == answer
+    assert bool(outcome.refused) == ("reject" in answer)
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ({"title": "mcp__clock__now", "kind": "other"}, True),
+        ({"title": "clock__now"}, True),
+        ({"title": "The time", "kind": "other", "_meta": {"claudeCode": {"toolName": "mcp__clock__now"}}}, True),
+        ({"title": "x", "kind": "execute", "_meta": {"is_mcp_tool_call": True}, "rawInput": {"server": "clock"}}, True),
+        ({"title": "x", "_meta": {"is_mcp_tool_call": True}, "rawInput": {"server": "door"}}, False),
+        ({"title": "x", "_meta": {"is_mcp_tool_call": "true"}, "rawInput": {"server": "clock"}}, False),
+        ({"title": "mcp__clock__now", "kind": "execute"}, False),
+        ({"title": "mcp__clock__now", "kind": "edit"}, False),
+        ({"title": "mcp__clock__now", "_meta": {"claudeCode": {"toolName": "Bash"}}}, False),
+        ({"title": "mcp__clock__now; rm -rf ~"}, False),
+        ({"title": "mcp__clock__now\n"}, False),
+        ({"title": "x/mcp__clock__now"}, False),
+        ({"title": "mcp__clock_x__now"}, False),
+        ({"title": "mcp__clock__"}, False),
+        ({}, False),
+    ],
+)
+def test_what_is_asked_for_is_a_tool_only_where_the_agent_says_so(call: dict[str, Any], given: bool) -> None:
+    assert is_tool_of(call, ["clock"]) is given
+    assert not is_tool_of(call, [])
+
+
+def test_a_server_by_url_is_not_given_to_an_agent_that_takes_none(tmp_path: Path) -> None:
+    outcome = ask(tmp_path, "servers", ToolServer("clock", url="http://127.0.0.1:1/mcp"))
+    assert isinstance(outcome, RuntimeRefusal) and outcome.message == NO_URLS
 
 
 @pytest.mark.parametrize("refusals", [1, 3])
@@ -170,7 +233,7 @@ def test_no_value_stands_where_a_program_reads_options(tmp_path: Path) -> None:
         words = located.ask(asked)
         assert isinstance(words, Command)
         ours, agent = list(words.argv)[: words.argv.index("--")], list(words.argv)[words.argv.index("--") + 1 :]
-        assert ours[-1] == f"--model={value}" and [word for word in ours[:-1] if value in word] == []
+        assert ours[-1] == f"--model={value}" and [word for word in ours[1:-1] if value in word] == []
         assert agent == [located.path, str(tmp_path / "agent.py")]
 
 

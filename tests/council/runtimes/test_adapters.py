@@ -31,6 +31,7 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeAnswer,
     RuntimeRefusal,
     RuntimeRequest,
+    ToolServer,
 )
 from bridgehead.council.runtimes.gemini import AgyCli, GeminiCli
 from bridgehead.council.runtimes.machine import Machine
@@ -326,6 +327,31 @@ def test_gemini_is_told_its_address_where_that_does_no_harm(
     given = command(found).env
     assert given is not None
     assert given.get("GOOGLE_GEMINI_BASE_URL") == expected
+
+
+@pytest.mark.parametrize(
+    "tools", [(), (ToolServer("a-clock", url="http://127.0.0.1:9/mcp"), ToolServer("b", ("cat",)))]
+)
+def test_gemini_stays_where_nothing_is_allowed_and_gets_the_tools_of_the_call(
+    locate: Callable[..., CliConnection], tmp_path: Path, tools: tuple[ToolServer, ...]
+) -> None:
+    asked = replace(ASK, workspace=tmp_path, scratch=tmp_path / "scratch", tools=tools)
+    command = locate("gemini").ask(asked)
+    assert isinstance(command, Command) and command.env is not None
+    file = next(word.removeprefix("--admin-policy=") for word in command.argv if word.startswith("--admin-policy="))
+    leaving, *others = tomllib.loads(Path(file).read_text())["rule"]
+    assert (leaving["toolName"], leaving["decision"]) == ("exit_plan_mode", "deny")
+    assert [(rule["mcpName"], rule["decision"]) for rule in others] == ([("*", "allow")] if tools else [])
+    names = [word for word in command.argv if word.startswith("--allowed-mcp-server-names")]
+    assert names == [f"--allowed-mcp-server-names={one.name}" for one in tools]
+    assert command.env.get("GEMINI_CLI_TRUST_WORKSPACE") == ("true" if tools else None)
+    given = tmp_path / ".gemini" / "settings.json"
+    assert given.exists() == bool(tools)
+    if tools:
+        servers = {"a-clock": {"httpUrl": "http://127.0.0.1:9/mcp"}, "b": {"command": "cat", "args": []}}
+        assert json.loads(given.read_bytes()) == {"mcpServers": servers}
+    writing = locate("gemini").ask(replace(asked, tools=(), profile=CapabilityProfile.MODIFY))
+    assert isinstance(writing, Command) and not any("policy" in word for word in writing.argv)
 
 
 def test_the_first_signal_is_the_one_that_also_ends_its_tools(locate: Callable[..., CliConnection]) -> None:

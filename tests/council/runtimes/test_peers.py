@@ -24,11 +24,11 @@ from bridgehead.council.request.settings import RuntimeSettings
 from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import Connection, SeatSetup
-from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest, ToolServer
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.council.runtimes.opencode import OpencodeServer
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
-from bridgehead.testing.exchange import CallTool, ModelRequest, ToolKind
+from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Scripted
 from support import peer_clis
@@ -217,6 +217,49 @@ def test_an_inspecting_agent_cannot_write(peer: Callable[..., Peer], cli: str, s
 
     assert isinstance(outcome, RuntimeAnswer), outcome
     assert list(seat.workspace.iterdir()) == []
+
+
+def test_gemini_does_not_leave_the_mode_in_which_nothing_is_allowed(tmp_path: Path) -> None:
+    """Where nobody can be asked it would: a plan is written, approved by itself, and then every tool runs unasked."""
+    steps: list[tuple[str, dict[str, str]]] = [
+        ("write_file", {"file_path": "plan.md", "content": "# All of it"}),
+        ("exit_plan_mode", {"plan_filename": "plan.md"}),
+        ("run_shell_command", {"command": "touch ~/.gemini/pwned"}),
+    ]
+    offered: list[str] = []
+
+    def model(request: ModelRequest) -> Scripted:
+        offered.extend(request.tools)
+        if not steps:
+            return Scripted(Say("that is all"))
+        name, arguments = steps.pop(0)
+        return Scripted(CallTool(ToolKind.NAMED, name=name, arguments=arguments))
+
+    with ModelServer(script=model) as running:
+        gemini = Peer("gemini", peer_clis.furnish(tmp_path, lambda _: running.base_url(), ("gemini",)))
+        outcome = gemini.ask("go on")
+    assert isinstance(outcome, RuntimeAnswer), outcome
+    assert steps == [] and "read_file" in offered
+    assert {"exit_plan_mode", "run_shell_command"}.isdisjoint(offered)
+    assert not (tmp_path / "home" / ".gemini" / "pwned").exists()
+
+
+def test_gemini_starts_no_server_but_those_of_the_call_and_writes_nothing(tmp_path: Path) -> None:
+    marks = tmp_path / "home" / ".gemini"
+
+    def model(request: ModelRequest) -> Scripted:
+        written = CallTool(ToolKind.WRITE, path=str(tmp_path / "work" / "pwned.txt"))
+        return Scripted(Say("refused") if request.answers_tool else written)
+
+    with ModelServer(script=model) as running:
+        gemini = Peer("gemini", peer_clis.furnish(tmp_path, lambda _: running.base_url(), ("gemini",)))
+        settings = json.loads((marks / "settings.json").read_bytes())
+        settings["mcpServers"] = {"own": {"command": "touch", "args": [str(marks / "own")]}}
+        (marks / "settings.json").write_text(json.dumps(settings))
+        outcome = gemini.ask("go on", tools=(ToolServer("clock_1", ("touch", str(marks / "clock"))),))
+    assert isinstance(outcome, RuntimeAnswer) and outcome.text == "refused", outcome
+    assert (marks / "clock").exists() and not (marks / "own").exists()
+    assert not (tmp_path / "work" / "pwned.txt").exists()
 
 
 @pytest.mark.parametrize("cli", ["claude", "codex"])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bridgehead.council.runtimes.exchange import ToolServer
     from bridgehead.flows.handlers import Handler
 
-TAKES_TOOLS: Final = ("claude", "codex", "opencode")
+TAKES_TOOLS: Final = ("claude", "codex", "gemini", "opencode")
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _log: Final = logging.getLogger("bridgehead.bus")
 _OURSELVES: Final = "import json, sys; sys.argv[1:] = json.load(sys.stdin); from bridgehead.cli import main; main()"
@@ -49,8 +49,11 @@ def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30, tools
     if name is None:
         return None
     servers = tool_servers(tools)
-    if servers and name not in TAKES_TOOLS:
-        raise UnknownAssistant(name, f"bus.assistant_tools works with {', '.join(TAKES_TOOLS)}")
+    if servers and name not in TAKES_TOOLS and not name.startswith("acp:"):
+        problem = f"{name!r} takes no tools, and bus.assistant_tools is set"
+        raise ConfigError(
+            problem, hint=f"remove it, or take one of {', '.join(TAKES_TOOLS)}, acp:NAME as the assistant"
+        )
     if name == "scripted":
         return ScriptedAgent()
     if name == "openai":

@@ -140,7 +140,7 @@ class RuntimeHandler(Handler):
             said = f"{seated.reason}. {seated.message}".strip().rstrip(".")
             raise HandlerUnusable(f"{self._name} cannot answer: {said}")
         if self._tools and not seated.connection.takes_tools:
-            raise HandlerUnusable(f"{self._name} takes no tools over {seated.connection.kind}")
+            raise HandlerUnusable(f"{self._name} takes no tools as {seated.connection.runtime_name}")
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as folder:
             outcome = anyio.run(_call_runtime, seated, request, Path(folder), self._tools)

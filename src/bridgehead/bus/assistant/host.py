@@ -14,17 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from bridgehead.bus.assistant.assistant import (
-    TURNS,
-    Ask,
-    Assistant,
-    AssistantConfig,
-    AssistantEffect,
-    Cancel,
-    Defer,
-    Emit,
-    Late,
-)
+from bridgehead.bus.assistant import assistant
 from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.interfaces import Agent, AgentQuestion
 from bridgehead.bus.participants.record import MOST_TURNS, AssistantProfile
@@ -62,20 +52,20 @@ class AssistantHost:
         self,
         hub: Hub,
         agent: Agent,
-        config: AssistantConfig | None = None,
+        config: assistant.AssistantConfig | None = None,
         *,
         profile_of: Callable[[str], AssistantProfile] = lambda _source: AssistantProfile(),
         later: Postponed | None = None,
     ) -> None:
         self._hub = hub
         self._agent = agent
-        self._assistant = Assistant(config)
+        self._assistant = assistant.Assistant(config)
         self._task = (config.task if config is not None else None) or TASK
-        self._memory = config.memory if config is not None else TURNS
+        self._memory = config.memory if config is not None else assistant.TURNS
         self._conversations = Conversations()
         self._profile_of = profile_of
         self._later = later
-        self._asking: dict[str, tuple[Ask, asyncio.Task[None]]] = {}
+        self._asking: dict[str, tuple[assistant.Ask, asyncio.Task[None]]] = {}
         self._again: set[asyncio.Task[None]] = set()
         self._unique = secrets.token_hex(8)
         self._alarm: asyncio.TimerHandle | None = None
@@ -96,12 +86,12 @@ class AssistantHost:
 
     def ask_again(self, question_id: str, text: str, lang: str | None, source: str) -> None:
         """Ask once more what was to be answered later when the bus was stopped."""
-        ask = Ask(question_id, "", text, lang, speaker=source)
+        ask = assistant.Ask(question_id, "", text, lang, speaker=source)
         task = asyncio.get_running_loop().create_task(self._ask_late(ask))
         self._again.add(task)
         task.add_done_callback(self._again.discard)
 
-    async def _ask_late(self, ask: Ask) -> None:
+    async def _ask_late(self, ask: assistant.Ask) -> None:
         try:
             text = (await self._agent.ask(await self._question(ask, ask.request))).text
         except Exception as error:  # as in `_ask`
@@ -115,19 +105,19 @@ class AssistantHost:
             _report_malformed(message.context)
         self._carry_out(self._assistant.received(message, self._now()))
 
-    def _carry_out(self, effects: list[AssistantEffect]) -> None:
+    def _carry_out(self, effects: list[assistant.AssistantEffect]) -> None:
         for effect in effects:
-            if isinstance(effect, Emit):
+            if isinstance(effect, assistant.Emit):
                 self._hub.publish(effect.message, self._listener_token)
-            elif isinstance(effect, Ask):
+            elif isinstance(effect, assistant.Ask):
                 asking = asyncio.get_running_loop().create_task(self._ask(effect))
                 self._asking[effect.request] = (effect, asking)
-            elif isinstance(effect, Cancel) and (asked := self._asking.pop(effect.request, None)):
+            elif isinstance(effect, assistant.Cancel) and (asked := self._asking.pop(effect.request, None)):
                 asked[1].cancel()
-            elif isinstance(effect, Defer) and self._later is not None:
+            elif isinstance(effect, assistant.Defer) and self._later is not None:
                 ask = self._asking[effect.request][0]
                 self._later.keep(self._name(effect.request), ask.text, ask.lang, effect.entry)
-            elif isinstance(effect, Late) and self._later is not None:
+            elif isinstance(effect, assistant.Late) and self._later is not None:
                 self._later.answered(self._name(effect.request), effect.text)
         self._set_alarm()
 
@@ -135,7 +125,7 @@ class AssistantHost:
         """A request under a name that nobody else has, also after a restart."""
         return f"{self._unique}-{request}"
 
-    async def _question(self, ask: Ask, question_id: str) -> AgentQuestion:
+    async def _question(self, ask: assistant.Ask, question_id: str) -> AgentQuestion:
         profile = self._profile_of(ask.speaker)
         memory = self._memory if profile.memory is None else profile.memory
         earlier = self._conversations.earlier(ask.session_id, self._now())[-memory:] if memory else ()
@@ -155,7 +145,7 @@ class AssistantHost:
             return await asyncio.to_thread(_with_prompt, asked)
         return _with_prompt(asked)
 
-    async def _ask(self, ask: Ask) -> None:
+    async def _ask(self, ask: assistant.Ask) -> None:
         try:
             question = await self._question(ask, self._name(ask.request))
             if ask.in_pieces:
@@ -172,7 +162,7 @@ class AssistantHost:
     def _heard(self, request: str, text: str) -> None:
         self._carry_out(self._assistant.piece(request, text))
 
-    def _settle(self, ask: Ask, effects: list[AssistantEffect]) -> None:
+    def _settle(self, ask: assistant.Ask, effects: list[assistant.AssistantEffect]) -> None:
         self._asking.pop(ask.request, None)
         self._carry_out(effects)
 

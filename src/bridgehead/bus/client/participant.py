@@ -246,9 +246,9 @@ class Satellite(Closing):
         await self._conversation.close()
 
 
-def waits(wait_s: float | None = None) -> Iterator[float]:
+def waits() -> Iterator[float]:
     """How long to wait before each attempt to come back: longer and longer, and not all at the same moment."""
-    wait_s = wait_s or FIRST_WAIT_S
+    wait_s = FIRST_WAIT_S
     while True:
         yield wait_s * (0.5 + secrets.randbelow(1000) / 1000)
         wait_s = min(2 * wait_s, LONGEST_WAIT_S)

@@ -14,8 +14,6 @@ from bridgehead.bus.transports.base import HubListener, HubRefused
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
-FIRST_WAIT_S: Final = 0.5
-"""Others must have noticed that a link is gone before it comes back."""
 
 
 class Dialled(Protocol):
@@ -42,6 +40,7 @@ class HubLink:
         self._up = asyncio.Event()
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
 
     def start(self) -> None:
         self._report(self.health.start(self._now()))
@@ -53,6 +52,7 @@ class HubLink:
         await self._up.wait()
 
     async def stop(self) -> None:
+        self._stopping = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -72,11 +72,13 @@ class HubLink:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     async def _keep_up(self) -> None:
-        pauses = waits(FIRST_WAIT_S)
+        pauses = waits()
         while True:
             refused = await self._dial()
+            if self._stopping:
+                return
             if self._up.is_set():
-                pauses = waits(FIRST_WAIT_S)
+                pauses = waits()
                 await self._down.wait()
             await asyncio.sleep(REFUSED_RETRY_S if refused else next(pauses))
 
@@ -98,7 +100,8 @@ class HubLink:
             _log.exception("dialling failed")
             self._report(self.health.lost(self._now()))
             return False
-        if not self._down.is_set():
+        # Of a link that is being stopped too: a library may swallow that we were cancelled (nats does while it writes).
+        if not self._down.is_set() and not self._stopping:
             self._up.set()
             self._report(self.health.opened(self._now()))
             self._listener.opened()

@@ -94,7 +94,7 @@ class NatsRegistry(StateStore):
         self._lasting.append(self._loop.create_task(self._write()))
 
     async def _connect(self) -> None:
-        from nats.errors import Error
+        from nats.errors import ConnectionClosedError, Error
 
         self._client = await nats_client.open_nats(self._access, self._lost, name="bridgehead registry")
         try:
@@ -112,6 +112,8 @@ class NatsRegistry(StateStore):
                 ("presence", self._noted_presence),
             ):
                 await self._mirror(name, note)
+            if self._client.is_closed:
+                raise ConnectionClosedError
         except (TimeoutError, Error) as error:
             self._stop_mirrors()
             await nats_client.close_nats(self._client)
@@ -159,8 +161,9 @@ class NatsRegistry(StateStore):
             await complete.wait()
 
     def _lost(self, reason: str) -> None:
-        self._there.clear()
-        if not self._closing:
+        """Of a connection that was never complete, whoever made it tries again."""
+        if self._there.is_set() and not self._closing:
+            self._there.clear()
             _log.warning("the register is away: %s", reason)
             self._lasting.append(self._loop.create_task(self._come_back()))
 

@@ -182,7 +182,7 @@ def show_record(app: App, record: ParticipantRecord) -> None:
 def _cell(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_cell(inner)}" for key, inner in value.items()) or "–"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "–"
     return "–" if value is None else str(value)
 
@@ -208,6 +208,7 @@ def show_policy(app: App, participant_id: str, state: str | None) -> None:
     examples=(
         "bridgehead bus policy set kitchen grants.notices true",
         "bridgehead bus policy set kitchen policy.blacklisted_skills '[\"shell.skill\"]'",
+        "bridgehead bus policy set kitchen assistant.tools '[\"clock\"]'",
     ),
 )
 @click.argument("participant_id", metavar="ID")

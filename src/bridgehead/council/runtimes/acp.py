@@ -2,7 +2,7 @@
 
 The protocol is a conversation, and a council asks once: so this file, run as a program of its own inside the seat's
 confinement, starts the agent, asks it and prints what happened as lines of JSON. Writes, terminals and every
-permission the agent asks for are refused. Runtimes §7.
+permission the agent asks for are refused, but for the tools of the MCP servers that the call brings. Runtimes §7.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shlex
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +28,7 @@ from bridgehead.council.request.settings import ACP_MARK
 from bridgehead.council.runtimes.base import NO_CONNECTION, Barred, Missing, Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
 from bridgehead.council.runtimes.claude import ClaudeCli
-from bridgehead.council.runtimes.cli import CliConnection, refused_without_record, stderr_of, succeeded
+from bridgehead.council.runtimes.cli import CliConnection, option, refused_without_record, stderr_of, succeeded
 from bridgehead.council.runtimes.codex import CodexCli
 from bridgehead.council.runtimes.exchange import (
     NOTHING_REPORTED,
@@ -40,7 +42,7 @@ from bridgehead.council.runtimes.exchange import (
     objects_in,
     text_at,
 )
-from bridgehead.council.runtimes.gemini import GeminiCli
+from bridgehead.council.runtimes.gemini import GeminiCli, rules
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.council.runtimes.opencode import HOSTED_PROVIDER, READ_ONLY, OpencodeCli
 from bridgehead.host.command import Command, CommandResult
@@ -51,6 +53,7 @@ LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
 AUTH_REQUIRED: Final = -32000
 ASKED_AGAIN: Final = "prompt again"
 MOST_PROMPTS: Final = 4
+NO_URLS: Final = "the agent takes no MCP servers by URL, only such as are started by a command"
 GO_ON: Final = (
     "That was refused: here nothing may be changed and no command may be run. "
     "Do not ask for it again; answer the first message from what you can read."
@@ -67,10 +70,14 @@ class AcpProgram:
     like: type[CliConnection] | None = None
     folders: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    asking: str = ""
+    """The mode in which it asks before it uses a tool, where its read-only one refuses tools of MCP servers."""
+    allowing: str = ""
+    """The option that allows the tools of one server, where a question about them would not say which they are."""
 
 
 KNOWN: Final = {
-    "claude": AcpProgram(("claude-agent-acp",), "@agentclientprotocol/claude-agent-acp", ClaudeCli),
+    "claude": AcpProgram(("claude-agent-acp",), "@agentclientprotocol/claude-agent-acp", ClaudeCli, asking="default"),
     "codex": AcpProgram(("codex-acp",), "@zed-industries/codex-acp", CodexCli),
     "gemini": AcpProgram(
         ("gemini", "--acp", "--skip-trust", "--approval-mode", "plan"), "@google/gemini-cli", GeminiCli
@@ -81,6 +88,8 @@ KNOWN: Final = {
         "@qwen-code/qwen-code",
         folders=(".qwen",),
         variables=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
+        asking="default",
+        allowing="--allowed-tools=mcp__{}",
     ),
 }
 """Agents that need no settings."""
@@ -155,6 +164,7 @@ class AcpAgent(CliConnection):
     program = "acp"
     runtime_name = "acp"
     changes_files = False
+    takes_tools = True
 
     def __init__(self, setup: SeatSetup, path: str, probe: Probe, agent: AcpProgram) -> None:
         super().__init__(setup, path, probe)
@@ -188,20 +198,25 @@ class AcpAgent(CliConnection):
         return Barred(Status.SKIPPED, f"cli_error: nothing here keeps {self.agent.words[0]} to the private copy")
 
     def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
-        return [*self.agent.words[1:], *self.extra_arguments]
+        allowed = [self.agent.allowing.format(one.name) for one in ask.tools if self.agent.allowing]
+        allowed += rules(ask) if ask.tools and self.agent.like is GeminiCli else []
+        return [*self.agent.words[1:], *allowed, *self.extra_arguments]
 
     def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
         like = self.agent.like or CliConnection
         names = (*self.agent.variables, *like.own_variables, *like.folder_variables)
         kept = {name: self.setup.environment[name] for name in names if name in self.setup.environment}
         if like is OpencodeCli:
-            kept["OPENCODE_CONFIG_CONTENT"] = json.dumps(OPENCODE_SETTINGS)
+            allowed = {f"{one.name}_*": "allow" for one in (ask.tools if ask else ())}
+            kept["OPENCODE_CONFIG_CONTENT"] = json.dumps(OPENCODE_SETTINGS | {"permission": READ_ONLY | allowed})
         return super().environment(ask) | like.fixed_environment | kept
 
     def ask(self, ask: RuntimeRequest) -> Request:
         command = super().ask(ask)
         assert isinstance(command, Command)
-        ours = [sys.executable, "-m", __name__, *([f"--model={ask.model}"] if ask.model else []), "--"]
+        servers = {one.name: one.started() for one in ask.tools}
+        tools = [f"--tools={json.dumps(servers)}", *option("--mode", self.agent.asking)] if servers else []
+        ours = [sys.executable, "-m", __name__, *tools, *option("--model", ask.model), "--"]
         environment = {**(command.env or {}), "PYTHONPATH": str(_package()), "PYTHONDONTWRITEBYTECODE": "1"}
         return replace(command, argv=(*ours, *command.argv), env=environment)
 
@@ -239,23 +254,50 @@ class AcpRuntime(Runtime):
     login_hint = "log in with the agent's own program"
 
 
+def is_tool_of(call: Mapping[str, Any], servers: Iterable[str]) -> bool:
+    """Whether a permission is asked for a tool of one of these MCP servers.
+
+    The protocol has no field for the name of a tool. Some agents say it beside the call, the others in its title, which
+    for a command or a file may be the model's own words: so a call that says it does such a thing is none of these, and
+    a title counts as a whole.
+    """
+    meta = mapping_at(call, "_meta")
+    if meta.get("is_mcp_tool_call") is True:
+        return text_at(mapping_at(call, "rawInput"), "server") in servers
+    if text_at(call, "kind") not in ("", "other", "read", "search", "fetch", "think"):
+        return False
+    name = text_at(mapping_at(meta, "claudeCode"), "toolName") or text_at(call, "title")
+    return any(re.fullmatch(rf"(mcp__)?{re.escape(server)}__[\w.-]+", name) for server in servers)
+
+
 class _Client:
-    """Our side of the conversation: hears everything, gives nothing away."""
+    """Our side of the conversation: hears everything, gives nothing away but the tools of this call."""
 
     refused = False
 
+    def __init__(self, servers: Iterable[str]) -> None:
+        self._servers = tuple(servers)
+        self._calls: dict[Any, dict[str, Any]] = {}
+
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        _print("session/update", _plain(update))
+        plain = _plain(update)
+        if plain.get("sessionUpdate") == "tool_call":
+            self._calls[plain.get("toolCallId")] = plain
+        _print("session/update", plain)
 
     async def request_permission(self, session_id: str, tool_call: Any, options: list[Any], **_: Any) -> Any:
         from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
-        self.refused = True
-        _print("permission refused", _plain(tool_call))
-        refusing = next((option for option in options if str(option.kind).startswith("reject")), None)
-        if refusing is None:
+        call = _plain(tool_call)
+        # What is asked about was announced before, and the question may say no more than which call it was.
+        given = is_tool_of(self._calls.get(call.get("toolCallId"), {}) | call, self._servers)
+        wanted = "allow_once" if given else "reject"
+        chosen = next((option for option in options if str(option.kind).startswith(wanted)), None)
+        self.refused = self.refused or not given
+        _print("permission given" if given else "permission refused", call)
+        if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=refusing.option_id))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         pass
@@ -277,23 +319,27 @@ class _Client:
         return refuse
 
 
-async def converse(command: Sequence[str], prompt: str, model: str | None) -> int:
+async def converse(given: argparse.Namespace, prompt: str) -> int:
     """Start the agent, ask it once, print everything."""
     from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
     from acp.schema import ClientCapabilities
 
     ours = {"limit": LONGEST_LINE_BYTES, "stderr": None}
-    client = _Client()
-    async with spawn_agent_process(client, *command, env=os.environ, transport_kwargs=ours) as (agent, process):
+    client = _Client(given.tools)
+    async with spawn_agent_process(client, *given.command, env=os.environ, transport_kwargs=ours) as (agent, process):
         step = "initialize"
         try:
             begun = await agent.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=ClientCapabilities())
             _print(step, _plain(begun))
             step = "new_session"
-            session = _plain(await agent.new_session(cwd=str(Path.cwd()), mcp_servers=[]))
+            capable = mapping_at(_plain(begun), "agentCapabilities", "mcpCapabilities")
+            if not capable.get("http") and any("url" in one for one in given.tools.values()):
+                _print(f"{step} error", {"e": NO_URLS})
+                return 1
+            session = _plain(await agent.new_session(cwd=str(Path.cwd()), mcp_servers=_mcp_servers(given.tools)))
             _print(step, session)
             step = "set_mode"
-            await _settle(agent, session, model)
+            await _settle(agent, session, given.model, (given.mode,) if given.mode else READ_ONLY_MODES)
             step = "prompt"
             for left in reversed(range(MOST_PROMPTS)):
                 client.refused = False
@@ -313,15 +359,26 @@ async def converse(command: Sequence[str], prompt: str, model: str | None) -> in
     return 0
 
 
-async def _settle(agent: Any, session: dict[str, Any], model: str | None) -> None:
-    """Choose the mode that only reads, and the model, where the agent offers a choice."""
+def _mcp_servers(tools: Mapping[str, Any]) -> list[Any]:
+    from acp.schema import HttpMcpServer, McpServerStdio
+
+    return [
+        HttpMcpServer(type="http", name=name, headers=[], url=one["url"])
+        if "url" in one
+        else McpServerStdio(name=name, env=[], **one | {"command": shutil.which(one["command"]) or one["command"]})
+        for name, one in tools.items()
+    ]
+
+
+async def _settle(agent: Any, session: dict[str, Any], model: str | None, wanted: Sequence[str]) -> None:
+    """Choose the mode, and the model, where the agent offers a choice."""
     session_id = session["sessionId"]
     modes = [mode["id"] for mode in mapping_at(session, "modes").get("availableModes") or []]
-    if mode := next((mode for mode in READ_ONLY_MODES if mode in modes), None):
+    if mode := next((mode for mode in wanted if mode in modes), None):
         await agent.set_session_mode(mode_id=mode, session_id=session_id)
     options = {option["id"]: option for option in session.get("configOptions") or []}
     offered = [value.get("value") for value in options.get("mode", {}).get("options", [])]
-    if not modes and (mode := next((mode for mode in READ_ONLY_MODES if mode in offered), None)):
+    if not modes and (mode := next((mode for mode in wanted if mode in offered), None)):
         await agent.set_config_option(config_id="mode", session_id=session_id, value=mode)
     if model and "model" in options:
         await agent.set_config_option(config_id="model", session_id=session_id, value=model)
@@ -340,9 +397,10 @@ def _print(event: str, data: Mapping[str, Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Ask an ACP agent once: the prompt on stdin, events on stdout.")
     parser.add_argument("--model")
+    parser.add_argument("--mode")
+    parser.add_argument("--tools", type=json.loads, default={})
     parser.add_argument("command", nargs="+")
-    given = parser.parse_args()
-    return asyncio.run(converse(given.command, sys.stdin.read(), given.model))
+    return asyncio.run(converse(parser.parse_args(), sys.stdin.read()))
 
 
 if __name__ == "__main__":

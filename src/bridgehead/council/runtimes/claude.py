@@ -13,20 +13,7 @@ from bridgehead.contract.timeouts import STANDING_AGENTS
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.request.settings import MEDIUM
-from bridgehead.council.runtimes import exchange
-from bridgehead.council.runtimes.base import (
-    NO_CONNECTION,
-    NOT_AUTHENTICATED,
-    Barred,
-    Connection,
-    HostSeat,
-    Missing,
-    NativeDispatch,
-    Runtime,
-    SeatSetup,
-    Taken,
-    runtime,
-)
+from bridgehead.council.runtimes import base, exchange
 from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.cli import CliConnection, StartupErrors, option, refused_without_record, succeeded
 from bridgehead.council.runtimes.exchange import text_at
@@ -112,11 +99,11 @@ class ClaudeCli(CliConnection):
     own_files: ClassVar = (".claude.json",)
     folder_variables: ClassVar = ("CLAUDE_CONFIG_DIR",)
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         # It looks at what is stored and asks no model.
         if machine.run(self.probing("auth", "status")).exit_code == 0:
             return None
-        return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
+        return base.Barred(Status.HALTED, base.NOT_AUTHENTICATED, LOGIN_HINT)
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         # `user` alone: a tree's own settings could send key and traffic elsewhere and run commands (runtimes §2.6).
@@ -143,15 +130,12 @@ def _servers(ask: exchange.RuntimeRequest) -> list[str]:
     """The MCP servers of this call and no others; what they offer needs nobody's permission."""
     if not ask.tools:
         return []
-    servers = {
-        one.name: {"type": "http", "url": one.url} if one.url else {"command": one.words[0], "args": one.words[1:]}
-        for one in ask.tools
-    }
+    servers = {one.name: one.started() | ({"type": "http"} if one.url else {}) for one in ask.tools}
     allowed = ",".join(f"mcp__{name}" for name in servers)
     return [f"--mcp-config={json.dumps({'mcpServers': servers})}", f"--allowedTools={allowed}"]
 
 
-class ClaudeApi(Connection):
+class ClaudeApi(base.Connection):
     """One stateless call of the Messages API per prompt; it cannot open files."""
 
     kind = "api"
@@ -163,20 +147,20 @@ class ClaudeApi(Connection):
         self._headers = {"x-api-key": key, "anthropic-version": API_VERSION}
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         key = setup.environment.get("ANTHROPIC_API_KEY")
         if not key:
-            return Missing(NO_CONNECTION, "ANTHROPIC_API_KEY is not set")
+            return base.Missing(base.NO_CONNECTION, "ANTHROPIC_API_KEY is not set")
         base_url = setup.environment.get("ANTHROPIC_BASE_URL", API_URL).rstrip("/")
         return cls(base_url, key)
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         listed = machine.get(f"{self._url}/v1/models", self._headers)
         if listed.status in (401, 403):
-            return Barred(Status.HALTED, NOT_AUTHENTICATED, "the key in ANTHROPIC_API_KEY was refused")
+            return base.Barred(Status.HALTED, base.NOT_AUTHENTICATED, "the key in ANTHROPIC_API_KEY was refused")
         if listed.status != 200:
             problem = listed.failure or f"HTTP {listed.status}"
-            return Barred(Status.SKIPPED, f"cli_error: {self._url}/v1/models: {problem}")
+            return base.Barred(Status.SKIPPED, f"cli_error: {self._url}/v1/models: {problem}")
         return None
 
     def default_model(self, machine: Machine) -> str | None:
@@ -222,11 +206,11 @@ def _read_message(document: Mapping[str, Any], reply: exchange.HttpReply) -> exc
     return exchange.RuntimeAnswer(text, model=text_at(document, "model") or None, usage=used)
 
 
-@runtime("claude")
-class ClaudeRuntime(Runtime):
+@base.runtime("claude")
+class ClaudeRuntime(base.Runtime):
     model_family = "anthropic/claude"
     id_prefix = "C"
-    connections = (HostSeat, NativeDispatch, ClaudeCli, ClaudeApi)
+    connections = (base.HostSeat, base.NativeDispatch, ClaudeCli, ClaudeApi)
     install_hint = "npm install -g @anthropic-ai/claude-code"
     login_hint = LOGIN_HINT
 
@@ -236,6 +220,6 @@ class ClaudeRuntime(Runtime):
         return cap if cap != MEDIUM else None
 
     @classmethod
-    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+    def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
         mode = "agent-teams" if taken.uses_teams else "plain"
         return {"dispatch_mode": mode, "agents_spawned": len(taken.task.domains) + STANDING_AGENTS}

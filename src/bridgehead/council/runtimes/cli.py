@@ -16,18 +16,9 @@ from typing import ClassVar, Final, Self
 
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.reporting.seat_report import excerpt
+from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
 from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, DETAIL_CHARACTERS, classify
-from bridgehead.council.runtimes.exchange import (
-    NOTHING_REPORTED,
-    CallOutcome,
-    HttpReply,
-    Received,
-    Request,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-)
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.errors import FileError
 from bridgehead.host.command import Command, CommandResult, Ended, child_environment
@@ -51,40 +42,42 @@ _OWN_FILE_BYTES: Final = 16 * 1024 * 1024
 NOT_CONFINED: Final = "asked_without_tools"
 
 
-def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> RuntimeRefusal | None:
+def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> exchange.RuntimeRefusal | None:
     """The refusal of a program that did not come to its own end, or None."""
     detail = stderr_of(result)
     match result.ended:
         case Ended.NOT_STARTED:
             message = f"{program} could not be started: {result.reason}"
-            return RuntimeRefusal(ErrorClass.OTHER, message, detail, reason=CLI_NOT_FOUND)
+            return exchange.RuntimeRefusal(ErrorClass.OTHER, message, detail, reason=CLI_NOT_FOUND)
         case Ended.TIMEOUT | Ended.IDLE:
             message = f"{program} was stopped after {timeout_seconds} s without having answered"
-            return RuntimeRefusal(ErrorClass.TIMEOUT, message, detail)
+            return exchange.RuntimeRefusal(ErrorClass.TIMEOUT, message, detail)
         case Ended.OUTPUT_CAP:
-            return RuntimeRefusal(ErrorClass.MALFORMED, f"{program} printed more than is read", detail)
+            return exchange.RuntimeRefusal(ErrorClass.MALFORMED, f"{program} printed more than is read", detail)
         case Ended.EXITED if result.exit_code == _TIMED_OUT:
-            return RuntimeRefusal(ErrorClass.TIMEOUT, f"{program} ended with the code of a timeout", detail)
+            return exchange.RuntimeRefusal(ErrorClass.TIMEOUT, f"{program} ended with the code of a timeout", detail)
     return None
 
 
-def succeeded(program: str, result: CommandResult, answered: RuntimeAnswer) -> CallOutcome:
+def succeeded(program: str, result: CommandResult, answered: exchange.RuntimeAnswer) -> exchange.CallOutcome:
     """`answered`, unless the program was killed or the answer is empty (runtimes §2.1)."""
     if result.exit_code not in _OWN_END:
         message = f"{program} was ended with code {result.exit_code}"
-        return RuntimeRefusal(ErrorClass.OTHER, message, stderr_of(result), usage=answered.usage)
+        return exchange.RuntimeRefusal(ErrorClass.OTHER, message, stderr_of(result), usage=answered.usage)
     if not answered.text.strip():
         return empty(program, result, answered)
     return answered
 
 
-def empty(program: str, result: CommandResult, answered: RuntimeAnswer | None = None) -> RuntimeRefusal:
+def empty(
+    program: str, result: CommandResult, answered: exchange.RuntimeAnswer | None = None
+) -> exchange.RuntimeRefusal:
     message = f"{program} ended with code {result.exit_code} and gave no answer"
-    usage = answered.usage if answered else NOTHING_REPORTED
-    return RuntimeRefusal(ErrorClass.EMPTY, message, stderr_of(result), usage=usage)
+    usage = answered.usage if answered else exchange.NOTHING_REPORTED
+    return exchange.RuntimeRefusal(ErrorClass.EMPTY, message, stderr_of(result), usage=usage)
 
 
-def refused_without_record(program: str, result: CommandResult, known: StartupErrors) -> RuntimeRefusal:
+def refused_without_record(program: str, result: CommandResult, known: StartupErrors) -> exchange.RuntimeRefusal:
     """A run that left no record of its own: what stderr says decides, or else the prose on stdout."""
     said = stderr_of(result)
     message = excerpt(said) or f"{program} ended with code {result.exit_code} and said nothing"
@@ -95,7 +88,7 @@ def refused_without_record(program: str, result: CommandResult, known: StartupEr
         told, message = classify(printed), message if said else excerpt(printed) or message
     if told is ErrorClass.OTHER and result.exit_code == 0:
         return empty(program, result)
-    return RuntimeRefusal(told, message, said)
+    return exchange.RuntimeRefusal(told, message, said)
 
 
 def stderr_of(result: CommandResult) -> str:
@@ -176,18 +169,18 @@ class CliConnection(Connection):
         return located
 
     @abstractmethod
-    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+    def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         """The arguments for one prompt, which goes to stdin."""
 
     @abstractmethod
-    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         """What a run that came to its own end has said."""
 
-    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
+    def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         """The whole environment of the program; without an ask, that of a probe."""
         return self._environment_for(self.setup)
 
-    def ask(self, ask: RuntimeRequest) -> Request:
+    def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         # stdin, because one argument over 128 KiB cannot be passed and arguments show in `ps` (runtimes §2.3).
         return Command(
             [self.path, *self.arguments(ask)],
@@ -198,7 +191,7 @@ class CliConnection(Connection):
             confined=self._confinement(ask),
         )
 
-    def _confinement(self, ask: RuntimeRequest) -> Confinement | None:
+    def _confinement(self, ask: exchange.RuntimeRequest) -> Confinement | None:
         """Its installation, its own folders, the private copy and a scratch home; nothing else of the user's."""
         if self._mechanism is None:
             return None
@@ -217,6 +210,7 @@ class CliConnection(Connection):
         if ask.scratch is not None and mechanism != SEATBELT:  # a keychain is found by the real home
             scratch = _furnished(ask.scratch, own, self.own_files, Path(self._home))
         else:
+            read += [str(ask.scratch)] if ask.scratch else []
             write += [environment.get("TMPDIR", "/tmp")]
             write += [f"{self._home}/{name}" for name in self.own_files]
         return Confinement(
@@ -229,8 +223,10 @@ class CliConnection(Connection):
             helper=helper,
         )
 
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
-        if isinstance(received, HttpReply):
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.CallOutcome | exchange.Request:
+        if isinstance(received, exchange.HttpReply):
             raise TypeError(f"{self.program} is a program and got an HTTP reply")
         early = ended_early(self.program, received, ask.timeout_seconds)
         return early or self.read_result(ask, received)

@@ -15,35 +15,15 @@ from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import choose_reasoning_level
-from bridgehead.council.runtimes import exchange
-from bridgehead.council.runtimes.base import (
-    NO_CONNECTION,
-    NOT_AUTHENTICATED,
-    Barred,
-    HostSeat,
-    Missing,
-    NativeDispatch,
-    Runtime,
-    SeatSetup,
-    Taken,
-    runtime,
-)
+from bridgehead.council.runtimes import base, cli, exchange
 from bridgehead.council.runtimes.call_errors import classify
-from bridgehead.council.runtimes.cli import (
-    CliConnection,
-    StartupErrors,
-    option,
-    refused_without_record,
-    stderr_of,
-    succeeded,
-)
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 from bridgehead.host.confinement import installation
 
 EXIT_USAGE: Final = 2
 
-STARTUP_ERRORS: Final[StartupErrors] = (
+STARTUP_ERRORS: Final[cli.StartupErrors] = (
     (re.compile(r"No prompt provided via stdin"), ErrorClass.NO_PROMPT),
     (re.compile(r"no rollout found for thread id", re.IGNORECASE), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"Not inside a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
@@ -71,7 +51,7 @@ def read_codex(result: CommandResult, *, earlier: CallUsage = exchange.NOTHING_R
     failed = exchange.last_of(events, "turn.failed")
     if failed is not None:
         message = exchange.text_at(exchange.mapping_at(failed, "error"), "message") or "codex reported a failed turn"
-        return exchange.RuntimeRefusal(classify(message), message, stderr_of(result))
+        return exchange.RuntimeRefusal(classify(message), message, cli.stderr_of(result))
     completed = exchange.last_of(events, "turn.completed")
     if completed is None:
         return _unfinished(events, result)
@@ -80,7 +60,7 @@ def read_codex(result: CommandResult, *, earlier: CallUsage = exchange.NOTHING_R
     answered = exchange.RuntimeAnswer(
         _last_message(events), exchange.text_at(started, "thread_id") or None, None, usage
     )
-    return succeeded("codex", result, answered)
+    return cli.succeeded("codex", result, answered)
 
 
 def thread_usage(result: CommandResult) -> CallUsage:
@@ -100,8 +80,8 @@ def catalogue(printed: str) -> list[str] | None:
 def _unfinished(events: list[dict[str, Any]], result: CommandResult) -> exchange.RuntimeRefusal:
     """A run without the last word of a turn; a top-level `error` before it is only a retry notice."""
     if events and result.exit_code != 0:
-        return exchange.RuntimeRefusal(ErrorClass.OTHER, "codex ended before its turn did", stderr_of(result))
-    refused = refused_without_record("codex", result, STARTUP_ERRORS)
+        return exchange.RuntimeRefusal(ErrorClass.OTHER, "codex ended before its turn did", cli.stderr_of(result))
+    refused = cli.refused_without_record("codex", result, STARTUP_ERRORS)
     if result.exit_code == EXIT_USAGE:
         return exchange.RuntimeRefusal(ErrorClass.BAD_USAGE, refused.message, refused.detail)
     return refused
@@ -123,7 +103,7 @@ def _usage(counts: Mapping[str, Any], earlier: CallUsage) -> CallUsage:
     )
 
 
-class CodexCli(CliConnection):
+class CodexCli(cli.CliConnection):
     program = "codex"
     runtime_name = "codex"
     help_arguments: ClassVar = ("exec", "--help")
@@ -135,26 +115,26 @@ class CodexCli(CliConnection):
     nests_sandbox: ClassVar = True
     takes_tools = True
 
-    def __init__(self, setup: SeatSetup, path: str, probe: Probe, key_variable: str | None = None) -> None:
+    def __init__(self, setup: base.SeatSetup, path: str, probe: Probe, key_variable: str | None = None) -> None:
         super().__init__(setup, path, probe)
         self._key_variable = key_variable
         self._thread_usage: dict[str, CallUsage] = {}
         self._takes_schemas = True
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         located = super().locate(setup, machine)
         if isinstance(located, CodexCli):
             located._key_variable = provider_key_variable(machine)
         return located
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         if self._key_variable is not None and machine.environment.get(self._key_variable):
             return None
         # It looks at the stored login only, so the variables come first (runtimes §4).
         if machine.run(self.probing("login", "status")).exit_code == 0:
             return None
-        return Barred(Status.HALTED, NOT_AUTHENTICATED, LOGIN_HINT)
+        return base.Barred(Status.HALTED, base.NOT_AUTHENTICATED, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:
         return catalogue(machine.run(self.probing("debug", "models")).text())
@@ -234,7 +214,7 @@ class CodexCli(CliConnection):
         config = [word for entry in (*FIXED_CONFIG, *servers) for word in ("-c", entry)]
         # The documents' key `reasoning-effort` is ignored without a word (runtimes §4).
         effort = ["-c", f"model_reasoning_effort={json.dumps(ask.reasoning)}"] if ask.reasoning else []
-        model = option("--model", ask.model)
+        model = cli.option("--model", ask.model)
         return ["--json", "--skip-git-repo-check", *config, *effort, *model, *self.extra_arguments]
 
 
@@ -243,18 +223,18 @@ def _started(server: exchange.ToolServer) -> str:
     return f"url={json.dumps(server.url)}" if server.url else command
 
 
-class CodexNative(NativeDispatch):
+class CodexNative(base.NativeDispatch):
     """An injected dispatcher counts only where codex has its agents switched on (council §4.1)."""
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         located = super().locate(setup, machine)
-        if isinstance(located, Missing):
+        if isinstance(located, base.Missing):
             return located
         program = CodexCli.locate(setup, machine)
         if isinstance(program, CodexCli) and multi_agent_enabled(machine, program):
             return located
-        return Missing(NO_CONNECTION, "codex does not have multi_agent enabled")
+        return base.Missing(base.NO_CONNECTION, "codex does not have multi_agent enabled")
 
 
 def multi_agent_enabled(machine: Machine, program: CodexCli) -> bool:
@@ -278,11 +258,11 @@ def provider_key_variable(machine: Machine) -> str | None:
     )
 
 
-@runtime("codex")
-class CodexRuntime(Runtime):
+@base.runtime("codex")
+class CodexRuntime(base.Runtime):
     model_family = "openai/codex"
     id_prefix = "X"
-    connections = (HostSeat, CodexNative, CodexCli)
+    connections = (base.HostSeat, CodexNative, CodexCli)
     missing_halt = "cli_not_installed"
     install_hint = "npm install -g @openai/codex"
     login_hint = LOGIN_HINT
@@ -292,5 +272,5 @@ class CodexRuntime(Runtime):
         return choose_reasoning_level(task, cap=cap, may_use_most=may_use_most)
 
     @classmethod
-    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+    def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
         return {"multi_agent_enabled": taken.has_agents, "reasoning_level": taken.reasoning}

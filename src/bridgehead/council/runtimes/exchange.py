@@ -27,6 +27,10 @@ class ToolServer:
     words: tuple[str, ...] = ()
     url: str = ""
 
+    def started(self) -> dict[str, Any]:
+        """As most programs have it in their settings, but for the type of a URL."""
+        return {"url": self.url} if self.url else {"command": self.words[0], "args": self.words[1:]}
+
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,31 +13,14 @@ from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import MEDIUM
-from bridgehead.council.runtimes import exchange
-from bridgehead.council.runtimes.base import (
-    NO_CONNECTION,
-    Barred,
-    HostSeat,
-    Missing,
-    NativeDispatch,
-    Runtime,
-    SeatSetup,
-    Taken,
-    runtime,
-)
+from bridgehead.council.runtimes import base, cli, exchange
 from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
-from bridgehead.council.runtimes.cli import (
-    CliConnection,
-    StartupErrors,
-    option,
-    refused_without_record,
-    stderr_of,
-    succeeded,
-)
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
+from bridgehead.host.directories import make_private_dir
+from bridgehead.host.files import write_atomic
 
-STARTUP_ERRORS: Final[StartupErrors] = (
+STARTUP_ERRORS: Final[cli.StartupErrors] = (
     (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
     (re.compile(r"Error resuming session|Invalid session identifier"), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"No input provided via stdin"), ErrorClass.NO_PROMPT),
@@ -53,6 +37,10 @@ API_URL: Final = "https://generativelanguage.googleapis.com"
 BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 VERTEX_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
+STAYS_IN_PLAN: Final = '[[rule]]\ntoolName = "exit_plan_mode"\ndecision = "deny"\npriority = 999\n'
+TOOLS_ALLOWED: Final = '[[rule]]\nmcpName = "*"\ntoolName = "*"\ndecision = "allow"\npriority = 500\n'
+TRUSTED: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+"""Reads the settings of the folder; `--skip-trust` comes too late for that."""
 LOGIN_HINT: Final = "run `gemini` once and log in, or set GEMINI_API_KEY"
 REASONING_UNSUPPORTED: Final = "reasoning_level_unsupported:gemini"
 
@@ -83,7 +71,7 @@ def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result:
     answered = exchange.RuntimeAnswer(
         text, exchange.text_at(first, "session_id") or None, models[0] if models else None, usage
     )
-    return succeeded("gemini", result, answered)
+    return cli.succeeded("gemini", result, answered)
 
 
 def _stream_error(events: list[dict[str, Any]], final: Mapping[str, Any]) -> str:
@@ -104,7 +92,7 @@ def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> exchange.Cal
     )
     session = exchange.text_at(whole, "session_id") or None
     answered = exchange.RuntimeAnswer(exchange.text_at(whole, "response"), session, next(iter(models), None), usage)
-    return succeeded("gemini", result, answered)
+    return cli.succeeded("gemini", result, answered)
 
 
 def _read_error(result: CommandResult) -> exchange.RuntimeRefusal:
@@ -112,10 +100,10 @@ def _read_error(result: CommandResult) -> exchange.RuntimeRefusal:
     error = exchange.mapping_at(exchange.last_pretty_object(result.error_text()) or {}, "error")
     if error:
         return _refused_by_record(error, result)
-    refused = refused_without_record("gemini", result, STARTUP_ERRORS)
+    refused = cli.refused_without_record("gemini", result, STARTUP_ERRORS)
     if result.exit_code == 0:
         return refused
-    return replace(refused, error_class=_class_of(stderr_of(result) or refused.message, result))
+    return replace(refused, error_class=_class_of(cli.stderr_of(result) or refused.message, result))
 
 
 def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> exchange.RuntimeRefusal:
@@ -124,7 +112,7 @@ def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> excha
 
 
 def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> exchange.RuntimeRefusal:
-    return exchange.RuntimeRefusal(_class_of(message, result, code), message, stderr_of(result), usage=usage)
+    return exchange.RuntimeRefusal(_class_of(message, result, code), message, cli.stderr_of(result), usage=usage)
 
 
 def _class_of(message: str, result: CommandResult, code: object = None) -> ErrorClass:
@@ -155,10 +143,10 @@ def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
     return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))
 
 
-class GeminiCli(CliConnection):
+class GeminiCli(cli.CliConnection):
     program = "gemini"
     runtime_name = "gemini"
-    required_flags: ClassVar = frozenset({"--approval-mode", "--skip-trust", "--output-format"})
+    required_flags: ClassVar = frozenset({"--approval-mode", "--admin-policy", "--skip-trust", "--output-format"})
     own_variables: ClassVar = (
         *KEY_VARIABLES,
         *VERTEX_VARIABLES,
@@ -169,25 +157,26 @@ class GeminiCli(CliConnection):
     # Without it a launcher stands in front that ignores signals (runtimes §5).
     fixed_environment: ClassVar = {"GEMINI_CLI_NO_RELAUNCH": "true"}
     own_folders: ClassVar = (".gemini",)
+    takes_tools = True
 
-    def __init__(self, setup: SeatSetup, path: str, probe: Probe, auth_type: str | None = None) -> None:
+    def __init__(self, setup: base.SeatSetup, path: str, probe: Probe, auth_type: str | None = None) -> None:
         super().__init__(setup, path, probe)
         self._auth_type = auth_type
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         if setup.retired:
-            return Missing(CLI_NOT_FOUND, "gemini refused this account for good the last time it was asked")
+            return base.Missing(CLI_NOT_FOUND, "gemini refused this account for good the last time it was asked")
         located = super().locate(setup, machine)
         if isinstance(located, GeminiCli):
             chosen = exchange.mapping_at(_read_settings(machine, machine.home), "security", "auth")
             located._auth_type = exchange.text_at(chosen, "selectedType") or None
         return located
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         if has_auth_method(machine):
             return None
-        return Barred(Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}")
+        return base.Barred(Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}")
 
     def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         """A `.env` in the tree could name another address, so ours is named where that does no harm (runtimes §2.6).
@@ -198,20 +187,46 @@ class GeminiCli(CliConnection):
         environment = super().environment(ask)
         if self._auth_type == "gemini-api-key":
             environment.setdefault(BASE_URL_VARIABLE, API_URL)
+        if ask is not None and ask.tools:
+            environment |= TRUSTED
         return environment
+
+    def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
+        """There is no flag for MCP servers, so they are the settings of the folder in which this call works."""
+        if ask.tools:
+            servers = {one.name: {"httpUrl": one.url} if one.url else one.started() for one in ask.tools}
+            make_private_dir(ask.workspace / ".gemini")
+            write_atomic(ask.workspace / ".gemini" / "settings.json", json.dumps({"mcpServers": servers}), private=True)
+        return super().ask(ask)
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         # An untrusted folder would silently turn `plan` into `default` and then end the run (runtimes §5).
         mode = "auto_edit" if ask.may_write else "plan"
         fixed = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
-        model, session = option("--model", ask.model), option("--resume", ask.session)
-        return [*fixed, *model, *session, *self.extra_arguments]
+        model, session = cli.option("--model", ask.model), cli.option("--resume", ask.session)
+        return [*fixed, *rules(ask), *model, *session, *self.extra_arguments]
 
     def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         return read_gemini(result)
 
 
-class AgyCli(CliConnection):
+def rules(ask: exchange.RuntimeRequest) -> list[str]:
+    """What `plan` leaves open and what it refuses too much, as rules of the administrator's tier.
+
+    Where nobody is there to be asked, gemini lets the model leave `plan` for a mode in which everything is allowed; and
+    `plan` refuses the tools of every MCP server. Such rules leave the user's own in force, which `--policy` replaces.
+    """
+    if ask.may_write or ask.scratch is None:
+        return []
+    folder = ask.scratch / "home"
+    make_private_dir(folder)
+    write_atomic(folder / "rules.toml", STAYS_IN_PLAN + (TOOLS_ALLOWED if ask.tools else ""), private=True)
+    # No other server is started, so those whose tools are allowed are those of this call.
+    names = [f"--allowed-mcp-server-names={one.name}" for one in ask.tools]
+    return [f"--admin-policy={folder / 'rules.toml'}", *names]
+
+
+class AgyCli(cli.CliConnection):
     """The Gemini CLI's successor. Not measured, so it never sees the tree: empty directory, material in the prompt."""
 
     program = "agy"
@@ -226,27 +241,27 @@ class AgyCli(CliConnection):
 
     def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         if result.exit_code != 0:
-            return refused_without_record("agy", result, ())
-        return succeeded("agy", result, exchange.RuntimeAnswer(result.text().strip()))
+            return cli.refused_without_record("agy", result, ())
+        return cli.succeeded("agy", result, exchange.RuntimeAnswer(result.text().strip()))
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         if not setup.retired and machine.which(setup.text_option("path") or GeminiCli.program) is not None:
-            return Missing(CLI_NOT_FOUND, "agy is tried only where gemini is missing or was refused for good")
+            return base.Missing(CLI_NOT_FOUND, "agy is tried only where gemini is missing or was refused for good")
         # `path` in the settings names the gemini program, not this one.
         options = {name: value for name, value in setup.settings.options.items() if name != "path"}
         return super().locate(replace(setup, settings=replace(setup.settings, options=options)), machine)
 
 
-class GeminiNative(NativeDispatch):
+class GeminiNative(base.NativeDispatch):
     """An injected dispatcher counts only where the user has switched Gemini's agents on (council §4.1)."""
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         located = super().locate(setup, machine)
-        if isinstance(located, Missing) or _agents_enabled(setup, machine):
+        if isinstance(located, base.Missing) or _agents_enabled(setup, machine):
             return located
-        return Missing(NO_CONNECTION, "experimental.enableAgents is not set in Gemini's settings")
+        return base.Missing(base.NO_CONNECTION, "experimental.enableAgents is not set in Gemini's settings")
 
 
 def has_auth_method(machine: Machine) -> bool:
@@ -261,7 +276,7 @@ def has_auth_method(machine: Machine) -> bool:
     return machine.read_user_file(folder / "oauth_creds.json") is not None or "GEMINI_API_KEY=" in stored_key
 
 
-def _agents_enabled(setup: SeatSetup, machine: Machine) -> bool:
+def _agents_enabled(setup: base.SeatSetup, machine: Machine) -> bool:
     for root in (setup.project, machine.home):
         settings = {} if root is None else _read_settings(machine, root)
         enabled = exchange.mapping_at(settings, "experimental").get("enableAgents")
@@ -274,11 +289,11 @@ def _read_settings(machine: Machine, root: Path) -> dict[str, Any]:
     return object_from(machine.read_user_file(root / ".gemini" / "settings.json") or "") or {}
 
 
-@runtime("gemini")
-class GeminiRuntime(Runtime):
+@base.runtime("gemini")
+class GeminiRuntime(base.Runtime):
     model_family = "google/gemini"
     id_prefix = "G"
-    connections = (HostSeat, GeminiNative, GeminiCli, AgyCli)
+    connections = (base.HostSeat, GeminiNative, GeminiCli, AgyCli)
     login_refused = Status.SKIPPED
     install_hint = "npm install -g @google/gemini-cli"
     login_hint = LOGIN_HINT
@@ -289,5 +304,5 @@ class GeminiRuntime(Runtime):
         return (REASONING_UNSUPPORTED,) if cap != MEDIUM else ()
 
     @classmethod
-    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+    def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
         return {"subagent_mode": "native" if taken.connection.kind == "native-dispatch" else "none"}

@@ -11,24 +11,14 @@ from urllib.parse import urlsplit
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
-from bridgehead.council.runtimes import exchange
-from bridgehead.council.runtimes.base import (
-    NO_CONNECTION,
-    NOT_AUTHENTICATED,
-    Barred,
-    Connection,
-    Missing,
-    Runtime,
-    SeatSetup,
-    runtime,
-)
+from bridgehead.council.runtimes import base, exchange
 from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.machine import Machine
 
 _BAD_REQUEST: Final = (400, 404, 415, 422, 501)
 
 
-class ChatEndpoint(Connection):
+class ChatEndpoint(base.Connection):
     kind = "http-api"
     runtime_name = "chat completions"
     reads_files = False
@@ -41,25 +31,25 @@ class ChatEndpoint(Connection):
         self._takes_schemas = True
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         base_url = (setup.text_option("base_url") or "").rstrip("/")
         if not base_url:
-            return Missing(NO_CONNECTION, "no base_url in the settings of openai")
+            return base.Missing(base.NO_CONNECTION, "no base_url in the settings of openai")
         if not _is_http(base_url):
-            return Missing(NO_CONNECTION, f"base_url {base_url!r} is not an http or https URL")
+            return base.Missing(base.NO_CONNECTION, f"base_url {base_url!r} is not an http or https URL")
         variable = setup.text_option("api_key_env")
         key = setup.environment.get(variable) if variable else None
         headers = {"authorization": f"Bearer {key}"} if key else {}
         listing = machine.get(f"{base_url}/models", headers)
         if listing.status not in (200, 401, 403):
-            return Missing(NO_CONNECTION, f"{base_url}/models: {listing.failure or f'HTTP {listing.status}'}")
+            return base.Missing(base.NO_CONNECTION, f"{base_url}/models: {listing.failure or f'HTTP {listing.status}'}")
         return cls(base_url, key, variable, listing)
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         if self._listing.status == 200:
             return None
         hint = f"set {self._key_variable} to a valid key" if self._key_variable else "set api_key_env"
-        return Barred(Status.HALTED, NOT_AUTHENTICATED, f"{self._url} refused the key; {hint}")
+        return base.Barred(Status.HALTED, base.NOT_AUTHENTICATED, f"{self._url} refused the key; {hint}")
 
     def models(self, machine: Machine) -> list[str] | None:
         return exchange.listed_ids(self._listing.text) or None
@@ -118,11 +108,11 @@ def _usage(counts: Mapping[str, Any]) -> CallUsage:
     )
 
 
-@runtime("openai")
-class OpenAICompatibleRuntime(Runtime):
+@base.runtime("openai")
+class OpenAICompatibleRuntime(base.Runtime):
     model_family = "openai-compatible"
     id_prefix = "A"
     connections = (ChatEndpoint,)
-    missing = NO_CONNECTION
-    missing_halt = NO_CONNECTION
+    missing = base.NO_CONNECTION
+    missing_halt = base.NO_CONNECTION
     install_hint = "set base_url (and model) of openai in .bridge-settings.json"

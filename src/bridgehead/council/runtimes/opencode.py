@@ -14,30 +14,8 @@ from urllib.parse import quote
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage, sum_known
 from bridgehead.council.replies.reply import object_from
-from bridgehead.council.runtimes import exchange
-from bridgehead.council.runtimes.base import (
-    NO_CONNECTION,
-    NOT_AUTHENTICATED,
-    Barred,
-    Connection,
-    HostSeat,
-    Missing,
-    NativeDispatch,
-    Overseer,
-    Runtime,
-    SeatSetup,
-    Taken,
-    runtime,
-)
+from bridgehead.council.runtimes import base, cli, exchange
 from bridgehead.council.runtimes.call_errors import classify
-from bridgehead.council.runtimes.cli import (
-    CliConnection,
-    StartupErrors,
-    option,
-    refused_without_record,
-    stderr_of,
-    succeeded,
-)
 from bridgehead.council.runtimes.exchange import text_at
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
@@ -46,7 +24,7 @@ from bridgehead.host.confinement import XDG_FOLDERS
 # A reply without a finish reason makes opencode ask again at once, without end (runtimes §6).
 MOST_UNKNOWN_STEPS: Final = 3
 
-STARTUP_ERRORS: Final[StartupErrors] = (
+STARTUP_ERRORS: Final[cli.StartupErrors] = (
     (re.compile(r"Session not found"), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"You must provide a message"), ErrorClass.NO_PROMPT),
     (re.compile(r"^opencode run \[message\.\.\]|Positionals:|^Options:", re.MULTILINE), ErrorClass.BAD_USAGE),
@@ -93,14 +71,14 @@ def read_opencode(result: CommandResult) -> exchange.CallOutcome:
     usage = _usage([exchange.mapping_at(step, "part") for step in steps])
     error = next((event for event in events if event.get("type") == "error"), None)
     if error is not None:
-        return read_error(exchange.mapping_at(error, "error"), stderr_of(result), usage)
+        return read_error(exchange.mapping_at(error, "error"), cli.stderr_of(result), usage)
     if any(_reason(step) == "unknown" for step in steps) and _reason(steps[-1]) != "stop":
         message = "the model's replies had no end, and opencode kept asking"
-        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, message, stderr_of(result), usage=usage)
+        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, message, cli.stderr_of(result), usage=usage)
     if not steps:
-        return refused_without_record("opencode", result, STARTUP_ERRORS)
+        return cli.refused_without_record("opencode", result, STARTUP_ERRORS)
     answered = exchange.RuntimeAnswer(_last_words(events), text_at(events[0], "sessionID") or None, None, usage)
-    return succeeded("opencode", result, answered)
+    return cli.succeeded("opencode", result, answered)
 
 
 def read_error(error: Mapping[str, Any], detail: str, usage: CallUsage) -> exchange.RuntimeRefusal:
@@ -167,7 +145,7 @@ def _reason(event: Mapping[str, Any]) -> str:
     return text_at(exchange.mapping_at(event, "part"), "reason")
 
 
-class OpencodeServer(Connection):
+class OpencodeServer(base.Connection):
     """One session per role; a server that nobody named is never used."""
 
     kind = "http-api"
@@ -184,28 +162,28 @@ class OpencodeServer(Connection):
         self.version = text_at(object_from(health.text) or {}, "version") or None
 
     @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
+    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         port = setup.environment.get("OPENCODE_PORT", "")
         if not (port.isdecimal() and 0 < int(port) < 65536):
-            return Missing(NO_CONNECTION, "OPENCODE_PORT is not a port")
+            return base.Missing(base.NO_CONNECTION, "OPENCODE_PORT is not a port")
         url = f"http://127.0.0.1:{int(port)}"
         password = setup.environment.get("OPENCODE_SERVER_PASSWORD")
         health = machine.get(f"{url}/global/health", _basic_auth(password) if password else {})
         if health.status not in (200, 401):
-            return Missing(NO_CONNECTION, f"{url}/global/health: {health.failure or health.status}")
+            return base.Missing(base.NO_CONNECTION, f"{url}/global/health: {health.failure or health.status}")
         return cls(url, password, health)
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         if self._health.status == 401:
             hint = "set OPENCODE_SERVER_PASSWORD to the password of the running opencode server"
-            return Barred(Status.HALTED, NOT_AUTHENTICATED, hint)
+            return base.Barred(Status.HALTED, base.NOT_AUTHENTICATED, hint)
         if self.models(machine):
             return None
         listing = self._list_providers(machine)
         if listing.status != 200:
             problem = listing.failure or f"HTTP {listing.status}"
-            return Barred(Status.SKIPPED, f"cli_error: {self._url}/config/providers: {problem}")
-        return Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
+            return base.Barred(Status.SKIPPED, f"cli_error: {self._url}/config/providers: {problem}")
+        return base.Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:
         providers = (object_from(self._list_providers(machine).text) or {}).get("providers")
@@ -302,7 +280,7 @@ def _basic_auth(password: str) -> dict[str, str]:
     return {"authorization": f"Basic {token}"}
 
 
-class OpencodeCli(CliConnection):
+class OpencodeCli(cli.CliConnection):
     program = "opencode"
     runtime_name = "opencode"
     help_arguments: ClassVar = ("run", "--help")
@@ -321,13 +299,13 @@ class OpencodeCli(CliConnection):
 
     _listing: CommandResult | None = None
 
-    def barrier(self, machine: Machine) -> Barred | None:
+    def barrier(self, machine: Machine) -> base.Barred | None:
         if self.models(machine) or self._names_hosted_model():
             return None
         listing = self._list_models(machine)
         if listing.exit_code != 0:
-            return Barred(Status.SKIPPED, f"cli_error: opencode models ended with code {listing.exit_code}")
-        return Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
+            return base.Barred(Status.SKIPPED, f"cli_error: opencode models ended with code {listing.exit_code}")
+        return base.Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:
         """What can be asked for: the listing is of configured providers, minus the hosted one."""
@@ -358,10 +336,10 @@ class OpencodeCli(CliConnection):
         return super().environment(ask) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
-        model = option("--model", ask.model)
+        model = cli.option("--model", ask.model)
         agent = ["--agent", "build" if ask.may_write else "plan"]
         # A title spares the model call that would make one; a session has its title already.
-        session = option("--session", ask.session) or option("--title", ask.title)
+        session = cli.option("--session", ask.session) or cli.option("--title", ask.title)
         return ["run", "--format", "json", *model, *agent, *session, *self.extra_arguments]
 
     def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
@@ -370,7 +348,7 @@ class OpencodeCli(CliConnection):
             return exchange.RuntimeAnswer(outcome.text, outcome.session, ask.model, outcome.usage)
         return outcome
 
-    def overseer(self) -> Overseer | None:
+    def overseer(self) -> base.Overseer | None:
         return LoopGuard()
 
     def _list_models(self, machine: Machine) -> CommandResult:
@@ -393,16 +371,16 @@ def user_default_model(machine: Machine) -> str | None:
     return None
 
 
-@runtime("opencode")
-class OpencodeRuntime(Runtime):
+@base.runtime("opencode")
+class OpencodeRuntime(base.Runtime):
     model_family = "multi-provider"
     id_prefix = "O"
-    connections = (HostSeat, NativeDispatch, OpencodeServer, OpencodeCli)
+    connections = (base.HostSeat, base.NativeDispatch, OpencodeServer, OpencodeCli)
     install_hint = "npm install -g opencode-ai"
     login_hint = LOGIN_HINT
 
     @classmethod
-    def report_fields(cls, taken: Taken) -> dict[str, Any]:
+    def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
         configured = tuple(model for model in taken.setup.settings.models if model is not None)
         mode = "multi-model" if len(taken.models) > 1 else "single-model"
         return {"dispatch_mode": mode, "models_configured": configured}

@@ -11,16 +11,7 @@ from typing import Any, ClassVar, Final
 
 from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.findings.tree import FileText
-from bridgehead.council.runtimes.static.base import (
-    RULES,
-    Analyser,
-    Message,
-    RunCommand,
-    UnreadableAnswer,
-    Weight,
-    by_longest_prefix,
-    weights,
-)
+from bridgehead.council.runtimes.static import base
 from bridgehead.council.runtimes.static.weighing import place_by_name
 from bridgehead.host.secrets_scan import SecretHit, scan
 
@@ -28,7 +19,7 @@ _SCRIPTS: Final = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 _LEVELS: Final = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "info": Severity.LOW, "hint": Severity.INFO}
 
 
-class AstGrep(Analyser):
+class AstGrep(base.Analyser):
     """Our own rules: a YAML file each in `rules`, with the examples that are its test."""
 
     name = "ast-grep"
@@ -38,13 +29,13 @@ class AstGrep(Analyser):
 
     def arguments(self) -> Sequence[str]:
         # Named files are looked at whatever an ignore file says.
-        config = str(RULES / "sgconfig.yml")
+        config = str(base.RULES / "sgconfig.yml")
         return ["scan", "--config", config, "--json=compact", "--include-metadata", "--threads", "2"]
 
-    def messages(self, printed: Any) -> Iterator[Message]:
+    def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed:
             more = entry.get("metadata") or {}
-            yield Message(
+            yield base.Message(
                 path=str(entry["file"]),
                 line=int(entry["range"]["start"]["line"]) + 1,
                 rule=str(entry["ruleId"]),
@@ -56,7 +47,7 @@ class AstGrep(Analyser):
             )
 
 
-class Oxlint(Analyser):
+class Oxlint(base.Analyser):
     """JavaScript and TypeScript that cannot be meant as it stands."""
 
     name = "oxlint"
@@ -66,21 +57,21 @@ class Oxlint(Analyser):
 
     def arguments(self) -> Sequence[str]:
         # A configuration of ours stands in for any in the tree.
-        own = ["--config", str(RULES / "oxlint.json"), "--disable-nested-config", "--no-ignore"]
-        asked = [word for rule in weights(self.name) for word in ("-W", rule)]
+        own = ["--config", str(base.RULES / "oxlint.json"), "--disable-nested-config", "--no-ignore"]
+        asked = [word for rule in base.weights(self.name) for word in ("-W", rule)]
         return ["--format=json", *own, "--threads=2", "-A", "all", *asked]
 
-    def messages(self, printed: Any) -> Iterator[Message]:
+    def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed["diagnostics"]:
             code = str(entry.get("code") or "syntax")
             rule = code.partition("(")[2].rstrip(")") or code
             labels = entry.get("labels") or [{"span": {"line": 1}}]
             line = int(labels[0]["span"].get("line", 1))
-            if weight := weights(self.name).get(rule):  # what it cannot parse may be a dialect it does not know
+            if weight := base.weights(self.name).get(rule):  # what it cannot parse may be a dialect it does not know
                 yield _simple(entry["filename"], line, rule, entry["message"], weight, entry.get("help"))
 
 
-class Hadolint(Analyser):
+class Hadolint(base.Analyser):
     """Dockerfiles."""
 
     name = "hadolint"
@@ -91,13 +82,13 @@ class Hadolint(Analyser):
         return name in {"dockerfile", "containerfile"} or name.startswith("dockerfile.") or name.endswith(".dockerfile")
 
     def arguments(self) -> Sequence[str]:
-        return ["--format", "json", "--no-fail", "--config", str(RULES / "hadolint.yml")]
+        return ["--format", "json", "--no-fail", "--config", str(base.RULES / "hadolint.yml")]
 
-    def messages(self, printed: Any) -> Iterator[Message]:
+    def messages(self, printed: Any) -> Iterator[base.Message]:
         return _numbered(self.name, printed, "")
 
 
-class Zizmor(Analyser):
+class Zizmor(base.Analyser):
     """Workflow files of GitHub."""
 
     name = "zizmor"
@@ -114,18 +105,18 @@ class Zizmor(Analyser):
     def arguments(self) -> Sequence[str]:
         return ["--offline", "--no-progress", "--quiet", "--no-config", "--format=json"]
 
-    def messages(self, printed: Any) -> Iterator[Message]:
+    def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed:
             rule, said = str(entry["ident"]), entry["determinations"]
-            if rule not in weights(self.name) or said["severity"] not in self._LEVELS:
+            if rule not in base.weights(self.name) or said["severity"] not in self._LEVELS:
                 continue
-            most, cwe, domain = weights(self.name)[rule]
+            most, cwe, domain = base.weights(self.name)[rule]
             sure = most if said["confidence"] == "High" else min(most, Severity.MEDIUM, key=severity_rank)
             places = [one for one in entry["locations"] if one["symbolic"].get("kind") == "Primary"]
             place = (places or entry["locations"])[0]
             note = str(place["symbolic"].get("annotation") or "")
             text = str(entry["desc"])
-            yield Message(
+            yield base.Message(
                 path=str(place["symbolic"]["key"]["Local"]["verbatim_path"]),
                 line=int(place["concrete"]["location"]["start_point"]["row"]) + 1,
                 rule=rule,
@@ -137,7 +128,7 @@ class Zizmor(Analyser):
             )
 
 
-class Shellcheck(Analyser):
+class Shellcheck(base.Analyser):
     """Shell scripts; it is found on PATH or not at all."""
 
     name = "shellcheck"
@@ -148,23 +139,23 @@ class Shellcheck(Analyser):
     def arguments(self) -> Sequence[str]:
         return ["--format=json", "--norc", "--severity=info"]
 
-    def messages(self, printed: Any) -> Iterator[Message]:
+    def messages(self, printed: Any) -> Iterator[base.Message]:
         return _numbered(self.name, printed, "SC")
 
 
-def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[Message]:
+def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[base.Message]:
     """Messages in the form of hadolint and shellcheck, whose rules have numbers."""
     for entry in printed:
         path, line, rule = str(entry["file"]), int(entry["line"]), f"{prefix}{entry['code']}"
-        if (weight := weights(tool).get(rule)) is not None:
+        if (weight := base.weights(tool).get(rule)) is not None:
             yield _simple(path, line, rule, str(entry["message"]), weight)
 
 
-def _simple(path: str, line: int, rule: str, text: str, weight: Weight, action: str | None = None) -> Message:
-    return Message(str(path), line, rule, str(text), weight.severity, weight.domain, action, cwe=weight.cwe)
+def _simple(path: str, line: int, rule: str, text: str, weight: base.Weight, action: str | None = None) -> base.Message:
+    return base.Message(str(path), line, rule, str(text), weight.severity, weight.domain, action, cwe=weight.cwe)
 
 
-class Lizard(Analyser):
+class Lizard(base.Analyser):
     """Functions too tangled to be followed, in languages that ruff does not read."""
 
     name = "lizard"
@@ -181,17 +172,17 @@ class Lizard(Analyser):
     def arguments(self) -> Sequence[str]:
         return ["--csv"]
 
-    def read(self, printed: str) -> list[Message]:
+    def read(self, printed: str) -> list[base.Message]:
         try:
             rows = [row for row in csv.reader(io.StringIO(printed)) if row]
             return [self._message(row) for row in rows if int(row[1]) > self.MOST_PATHS]
         except (ValueError, IndexError, csv.Error) as error:
-            raise UnreadableAnswer("lizard did not print the table it promises") from error
+            raise base.UnreadableAnswer("lizard did not print the table it promises") from error
 
-    def _message(self, row: list[str]) -> Message:
+    def _message(self, row: list[str]) -> base.Message:
         if len(row) != self._COLUMNS:
             raise ValueError("a row has another number of columns")
-        return Message(
+        return base.Message(
             path=row[6],
             line=int(row[9]),
             rule="complexity",
@@ -202,7 +193,7 @@ class Lizard(Analyser):
         )
 
 
-class Secrets(Analyser):
+class Secrets(base.Analyser):
     """Keys and passwords in the tree, found in this process. The line is named and never quoted."""
 
     name = "secrets"
@@ -226,12 +217,12 @@ class Secrets(Analyser):
     def arguments(self) -> Sequence[str]:
         return []
 
-    def read(self, printed: str) -> list[Message]:
-        raise UnreadableAnswer("secrets are found without a program")
+    def read(self, printed: str) -> list[base.Message]:
+        raise base.UnreadableAnswer("secrets are found without a program")
 
     def answer(
-        self, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: RunCommand
-    ) -> list[Message]:
+        self, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: base.RunCommand
+    ) -> list[base.Message]:
         return [
             self._message(path, hit.kind, hit.line)
             for path, text in texts.items()
@@ -246,14 +237,14 @@ class Secrets(Analyser):
         value = FileText(text).lines[hit.line - 1][hit.column - 1 :]
         return self._TELLING[hit.kind].match(value) is not None
 
-    def _message(self, path: str, kind: str, line: int) -> Message:
+    def _message(self, path: str, kind: str, line: int) -> base.Message:
         words = self._NAMES.get(kind) or re.sub(r"[-_]+", " ", kind)
-        return Message(
+        return base.Message(
             path=path,
             line=line,
             rule=kind,
             text=f"A secret is kept in the tree ({words})",
-            severity=by_longest_prefix(kind, self.SEVERITY, Severity.HIGH),
+            severity=base.by_longest_prefix(kind, self.SEVERITY, Severity.HIGH),
             domain="security",
             action="take it out, revoke it, and read it from the environment or a secret store",
             quotable=False,

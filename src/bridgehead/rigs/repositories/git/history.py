@@ -40,6 +40,7 @@ _HEADERS = re.compile(
 )
 _MISSING = b" missing"
 LONG_HISTORY = 2000  # commits; a shorter one is read whole in no time
+_FEW = 8  # commits that are all asked for sooner than halved further
 _AT_ONCE = 400  # questions whose answers a pipe holds while nobody reads
 _MOST_MISSES = 200  # after as many wrong guesses, reading all of history is the shorter way
 _DIRECTORY = b"40000"
@@ -109,13 +110,16 @@ def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str) -> 
     line = _line_with(objects, clone.git, head, thread)
     if line is None:
         return None
-    changed = _tree_changes(line, lambda commits: objects.trees(commits, thread))
+    tree = objects.trees([head], thread)[0]
+    last = _parse_tree(objects.read(tree), len(clone.null_id) // 2) if tree else {}
+    at_once = len(line) if len(line) < _FEW * len(last) else _FEW
+    changed = _tree_changes(line, lambda commits: objects.trees(commits, thread), at_once)
     stdin = _lines([line[index] for index, _ in changed])
     commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text) if changed else []
-    changes = _changes_of_trees(clone, objects, [tree for _, tree in changed], commits, thread)
+    changes = _changes_of_trees(clone, objects, [tree for _, tree in changed], last, commits, thread)
     if changes is None:
         return None
-    return [commit._replace(changes=found) for commit, found in zip(commits, changes, strict=True)]
+    return [CommitRecord(*commit[:-1], found) for commit, found in zip(commits, changes, strict=True)]
 
 
 class _Objects:
@@ -127,16 +131,16 @@ class _Objects:
 
     def trees(self, commits: Sequence[str], path: str) -> list[str]:
         """Return the id of the directory in each commit; empty where there is none."""
-        found = []
-        for start in range(0, len(commits), _AT_ONCE):
-            asked = commits[start : start + _AT_ONCE]
-            answers = self._ask("--batch-check=%(objectname) %(objecttype)", [f"{commit}:{path}" for commit in asked])
-            for _ in asked:
-                name, _, kind = answers.readline().rstrip(b"\n").partition(b" ")
-                if not name:
-                    raise GitFailed("git cat-file ended before it had answered")
-                found.append(name.decode() if kind == b"tree" else "")
-        return found
+        form, names = "--batch-check=%(objectname) %(objecttype)", [f"{commit}:{path}" for commit in commits]
+        if len(names) > _AT_ONCE:
+            answer = self._git.ask("cat-file", "--buffer", form, stdin=_lines(names), settings=_SMALL_CACHE)
+            answers = require_success("cat-file", answer).stdout.splitlines(keepends=True)
+        else:
+            stream = self._ask(form, names)
+            answers = [stream.readline() for _ in names]
+        if not all(answers) or len(answers) < len(names):
+            raise GitFailed("git cat-file ended before it had answered")
+        return [line[:-6].decode() if line.endswith(b" tree\n") else "" for line in answers]
 
     def read(self, name: str) -> bytes:
         answers = self._ask("--batch", [name])
@@ -172,16 +176,23 @@ def _line_with(objects: _Objects, git: Git, head: str, thread: str) -> list[str]
     return None
 
 
-def _tree_changes(commits: Sequence[str], trees_of: Callable[[list[str]], list[str]]) -> list[tuple[int, str]]:
-    """Return where the tree differs from that of the commit before, with the tree from there on."""
-    ends = sorted({0, len(commits) - 1})
-    known = dict(zip(ends, trees_of([commits[end] for end in ends]), strict=True))
-    ranges = [(ends[0], ends[-1])]
+def _tree_changes(
+    commits: Sequence[str], trees_of: Callable[[list[str]], list[str]], at_once: int
+) -> list[tuple[int, str]]:
+    """Return where the tree differs from that of the commit before, with the tree from there on.
+
+    Halves range after range until `at_once` commits are left of one: git puts trees together from those of commits
+    nearby, which it has at hand then.
+    """
+    ranges = [(0, len(commits) - 1)]
+    known = dict(zip(ranges[0], trees_of([commits[0], commits[-1]]), strict=True))
     while ranges:
-        wide = [(low, (low + high) // 2, high) for low, high in ranges if high - low > 1 and known[low] != known[high]]
-        middles = [middle for _, middle, _ in wide]
-        known |= zip(middles, trees_of([commits[middle] for middle in middles]), strict=True)
-        ranges = [half for low, middle, high in wide for half in ((low, middle), (middle, high))]
+        low, high = ranges.pop()
+        if known[low] != known[high]:
+            middle = (low + high) // 2
+            asked = [middle] if high - low > at_once else list(range(low + 1, high))
+            known |= zip(asked, trees_of([commits[index] for index in asked]), strict=True)
+            ranges += [(middle, high), (low, middle)] if asked == [middle] else []
     before, changed = "", []
     for index, tree in sorted(known.items()):
         if tree != before:
@@ -194,7 +205,7 @@ _Entries = dict[bytes, tuple[bytes, bytes]]  # mode and id, by name
 
 
 def _changes_of_trees(
-    clone: Clone, objects: _Objects, trees: Sequence[str], commits: Sequence[CommitRecord], thread: str
+    clone: Clone, objects: _Objects, trees: Sequence[str], last: _Entries, commits: Sequence[CommitRecord], thread: str
 ) -> list[tuple[PathChange, ...]] | None:
     """Compare each tree with the one before it; None if guessing does not pay.
 
@@ -202,9 +213,9 @@ def _changes_of_trees(
     numbers in the names: a tree whose id that explains has proved it, and need not be read.
     """
     id_bytes = len(clone.null_id) // 2
-    last = _parse_tree(objects.read(trees[-1]), id_bytes) if trees and trees[-1] else {}
     unplaced = _by_kind(name for name, (mode, _) in last.items() if mode != _DIRECTORY)
     content, entries, order, misses = bytearray(), _Entries(), list[bytes](), 0
+    shortest = len(_DIRECTORY) + min(map(len, last), default=0) + 2 + id_bytes
     end, previous = 0, b""  # of the last entry that was put in: the next one usually follows it
     found: list[tuple[PathChange, ...]] = []
     for tree, commit in zip(trees, commits, strict=True):
@@ -212,9 +223,8 @@ def _changes_of_trees(
         if name is not None:
             mode, blob = last[name]
             index = bisect_left(order, name)
-            at = (
-                end if index and order[index - 1] == previous else _place_in(content, entries, order[index : index + 1])
-            )
+            follows = bool(index) and order[index - 1] == previous
+            at = end if follows else _place_in(content, entries, order, index, shortest)
             entry = b"%b %b\0%b" % (mode, name, blob)
             content[at:at] = entry
             if clone.has_id(b"tree", content, tree):
@@ -234,12 +244,13 @@ def _changes_of_trees(
     return found
 
 
-def _place_in(content: bytearray, entries: _Entries, following: Sequence[bytes]) -> int:
-    """Return where a tree has the entry that follows, or its end."""
-    for key in following:
-        mode, blob = entries[name := key.rstrip(b"/")]
-        return content.find(blob) - len(mode) - len(name) - 2  # ids are found faster than names, which are alike
-    return len(content)
+def _place_in(content: bytearray, entries: _Entries, order: Sequence[bytes], index: int, shortest: int) -> int:
+    """Return where a tree has the entry of that index, or its end; none is shorter than `shortest`."""
+    if index == len(order):
+        return len(content)
+    mode, blob = entries[name := order[index].rstrip(b"/")]
+    # Ids are found faster than names, which are alike.
+    return content.find(blob, index * shortest) - len(mode) - len(name) - 2
 
 
 def _parse_tree(content: bytes | bytearray, id_bytes: int) -> _Entries:

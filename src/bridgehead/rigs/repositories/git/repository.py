@@ -170,10 +170,10 @@ class GitRepository(WorkTree):
             self._head = transfer.read_head(self._clone)
         return self._head
 
-    def survey(self, thread: str | None = None) -> GitSurvey:
+    def survey(self, thread: str | None = None, *, untracked: bool = True) -> GitSurvey:
         """Look at the work tree, or at one thread of it."""
         place = self._clone.location
-        return GitSurvey(self._clone.git, place.top_level, place.index_file, thread)
+        return GitSurvey(self._clone.git, place.top_level, place.index_file, thread, untracked=untracked)
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""

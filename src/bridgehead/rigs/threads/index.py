@@ -64,7 +64,8 @@ class EnvelopeIndex:
 
     def put_in_order(self, thread: str) -> bool:
         """Find out which commits added one thread, if that is quick; their positions compare with one another only."""
-        commits = self._repository.thread_commits(self.survey.head, thread) if self.survey.head else None
+        head, files = self.survey.head, len(self.survey.names_in(thread))
+        commits = self._repository.thread_commits(head, thread, files) if head else None
         fold_commits(lambda _: self._in_order, commits or (), 0)
         return commits is not None
 

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from bridgehead.assembly.council.views import list_councils
 from bridgehead.assembly.pending import pending_list
-from bridgehead.assembly.rigs.inbox import TRUST_OF
+from bridgehead.assembly.rigs.inbox import trust_of
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError, plural
@@ -69,7 +69,7 @@ def _read_thread(caller: Caller, thread_id: str) -> str:
         foreign.block(
             envelope.body,
             origin=f"{envelope.filename} from {envelope.frontmatter.get('from')}, {envelope.verification.state}",
-            trust=TRUST_OF[envelope.verification.state],
+            trust=trust_of(envelope.verification.state),
         )
         for envelope in shown.envelopes
     ]

@@ -4,8 +4,6 @@ The reference's three keys come first and in its order; ours follow. Unknown key
 ignored on reading and kept when the file is changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -48,7 +46,7 @@ class RigConfig(NamedTuple):
         }
         return tuple(name for name, is_set in chosen.items() if is_set)
 
-    def without_trust(self) -> RigConfig:
+    def without_trust(self) -> "RigConfig":
         return self._replace(allowed_signers=None, control_plane=self.control_plane is True, require_signed="members")
 
 

@@ -3,8 +3,6 @@
 Operations get everything from here. The announcer and the ledger are interfaces; assembly decides what listens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -50,7 +48,7 @@ class Ledger(Protocol):
         """Record envelopes that a pull brought."""
         return
 
-    def rewritten(self, turns: Sequence[Rebuilt]) -> None:
+    def rewritten(self, turns: "Sequence[Rebuilt]") -> None:
         """Record that a push retry gave turns of ours other commits, and perhaps other names."""
         return
 
@@ -69,7 +67,7 @@ class Reviews(Protocol):
     def are_required(self) -> bool:
         return False
 
-    def known_mark(self, council_id: str) -> CouncilMark | None:
+    def known_mark(self, council_id: str) -> "CouncilMark | None":
         """Return what this machine's record says about a council; None if it says nothing."""
         return None
 
@@ -86,14 +84,14 @@ class Rig:
 
     def __init__(
         self,
-        find_repository: Callable[[], GitRepository],
+        find_repository: "Callable[[], GitRepository]",
         *,
         now_ms: Callable[[], int],
         random_bits: Callable[[int], int],
         sleep: Callable[[float], None],
         tell: Callable[[str], None],
         announcer: Announcer | None = None,
-        ledger: Callable[[Rig], Ledger] | None = None,
+        ledger: "Callable[[Rig], Ledger] | None" = None,
         reviews: Reviews | None = None,
     ) -> None:
         self._find_repository = find_repository
@@ -109,11 +107,11 @@ class Rig:
         self.once_answered: Callable[[Callable[[], None]], None] = lambda done: done()
 
     @cached_property
-    def repository(self) -> GitRepository:
+    def repository(self) -> "GitRepository":
         return self._find_repository()
 
     @cached_property
-    def config(self) -> RigConfig:
+    def config(self) -> "RigConfig":
         """Who this rig is; a clone without an identity raises ConfigMissing.
 
         A file that is tracked came from the others: it names no other file and no trust.
@@ -134,7 +132,7 @@ class Rig:
         return config.without_trust()
 
     @cached_property
-    def settings(self) -> RigConfig | None:
+    def settings(self) -> "RigConfig | None":
         """The configuration where there is a usable one, for commands that can do without (rigs §2)."""
         try:
             return self.config

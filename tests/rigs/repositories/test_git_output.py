@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.errors import FileError, ProcessError, UserError
+from bridgehead.rigs.operations.init import InitRequest, check_identity, init
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
 from bridgehead.rigs.repositories.git.repository import GitRepository
@@ -63,6 +64,46 @@ def test_conflicts_are_dirty_and_have_no_blob(world, clone):
     assert [file.line for file in survey.dirty] == ["UU demo-01/A.md"]
     assert survey.dirty[0].differs_from_index
     assert survey.tracked()["demo-01/A.md"].blob is None
+
+
+def test_what_the_index_holds_of_a_thread_is_the_same_text_from_a_tree_and_from_the_index(world, clone):
+    """A thread with nothing staged is read from HEAD."""
+    world.commit(clone, {f"demo-01/{name}": name.encode("utf-8", "surrogateescape") for name in ODD_NAMES})
+    world.commit(clone, {"demo-01/deep/B.md": b"b", "demo-02/A.md": b"a"})
+    (clone / "demo-01/link.md").symlink_to("plain.md")
+    world.git("add", "-A", at=clone)
+    world.git("commit", "-qm", "a link", at=clone)
+
+    def is_told_as_it_is() -> bool:
+        listed = Git(str(clone)).read("ls-files", "--stage", "-z", "--", "demo-01").text
+        return GitRepository(clone).survey("demo-01").index_text == listed
+
+    assert is_told_as_it_is()
+    (clone / "demo-01/loose.md").write_text("x")
+    assert is_told_as_it_is()
+    world.git("add", "--", "demo-01/loose.md", at=clone)
+    assert is_told_as_it_is()
+    world.git("rm", "-q", "--cached", "--", "demo-01/loose.md", "demo-01/plain.md", at=clone)
+    assert is_told_as_it_is()
+
+
+@pytest.mark.parametrize("long", [3, 4])
+def test_init_has_git_keep_a_table_of_a_long_history_only(world, clone, monkeypatch, long):
+    for number in range(3 - int(world.git("rev-list", "--count", "HEAD", at=clone))):
+        world.commit(clone, {f"demo-01/STATE-{number}.md": envelope("demo-01")})
+    monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", long)
+    request = InitRequest("rig-a", force=True)
+
+    init(GitRepository(clone), check_identity(request), request)
+
+    assert (clone / ".git/objects/info/commit-graph").exists() == (long == 3)
+
+
+def test_init_of_a_clone_without_commits_has_nothing_to_keep_a_table_of(world, monkeypatch):
+    monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", 1)
+    world.git("init", "-q", "empty", at=world.remote.parent)
+    GitRepository(world.remote.parent / "empty").index_commits()
+    assert not (world.remote.parent / "empty/.git/objects/info/commit-graph").exists()
 
 
 def test_a_status_without_anything_is_read():

@@ -190,6 +190,20 @@ def test_an_edit_that_keeps_size_and_times_of_a_loose_file_is_noticed(world, clo
     assert summary(look(clone)) == by_hand(world, clone)
 
 
+def test_loose_files_are_noticed_although_git_is_not_asked_for_them(world, clone, monkeypatch):
+    world.commit(clone, {f"demo-0{n}/A.md": envelope(f"demo-0{n}") for n in (1, 2)})
+    monkeypatch.setattr("bridgehead.rigs.threads.index.is_settled", lambda stamp, now: True)
+    look(clone)
+    loose = clone / "demo-01/DRAFT.md"
+    for body in ("one\n", "another\n", "once more\n"):  # the directory is left alone after the first
+        loose.write_bytes(envelope("demo-01", body=body))
+        (clone / "demo-02/notes.txt").write_text(body)
+        assert summary(look(clone)) == by_hand(world, clone)
+    assert EnvelopeIndex(GitRepository(clone)).survey.dirty == ()
+    loose.unlink()
+    assert summary(look(clone)) == by_hand(world, clone)
+
+
 def test_rewritten_paths_carry_the_finding_for_ever(world, clone):
     world.commit(clone, {"demo-01/A.md": envelope("demo-01"), "demo-01/B.md": envelope("demo-01")})
     look(clone)
@@ -535,6 +549,26 @@ def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history
     short, whole = in_both_ways(clone, "thr-a", monkeypatch)
 
     assert short == whole and len(whole) > 20
+
+
+@pytest.mark.parametrize("at_once", [3, 400])
+@pytest.mark.parametrize("seed", range(3))
+def test_turns_that_are_far_apart_are_found_the_short_way_too(
+    world: World, seed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr("bridgehead.rigs.repositories.git.history._AT_ONCE", at_once)
+    commits: list[tuple[str, dict[str, str | None]]] = [
+        ("STATE: other", {f"thr-b/STATE-{n}.md": str(n)}) for n in range(2, 150)
+    ]
+    for turn, number in enumerate(sorted(chance.sample(range(len(commits)), 9)), 2):
+        commits[number][1][f"thr-a/STATE-{turn}.md"] = f"{turn}"
+    commits[chance.randrange(140, 148)][1]["thr-a/STATE-3.md"] = "changed in place"
+    clone = import_history(world, commits)
+
+    short, whole = in_both_ways(clone, "thr-a", monkeypatch)
+
+    assert short == whole and len(whole) == 9 and "rewritten" in "".join(whole)
 
 
 def test_the_order_of_a_long_thread_is_proved_and_not_believed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """The clones that hold a rig: the present project and those the record has events of. No other place is ever opened."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +15,11 @@ RECENT_EVENTS = 1000
 class RigClone(NamedTuple):
     """A clone, and the short name by which addresses speak of it: no path of this machine stands in one."""
 
-    id: str
     root: str
+
+    @property
+    def id(self) -> str:
+        return clone_id(self.root)
 
     @property
     def name(self) -> str:
@@ -26,7 +27,7 @@ class RigClone(NamedTuple):
 
 
 def clone_id(root: str) -> str:
-    from hashlib import sha256
+    from hashlib import sha256  # late: who asks for what waits needs no address
 
     return sha256(root.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
@@ -35,7 +36,7 @@ def known_clones(here: Path, store: Store) -> list[RigClone]:
     """The present one first, then those in which something happened last."""
     recent = store.events(EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True)
     places = dict.fromkeys([here, *(Path(found.event.project) for found in recent if found.event.project)])
-    return [RigClone(clone_id(str(place)), str(place)) for place in places if (place / CONFIG_PATH).is_file()]
+    return [RigClone(str(place)) for place in places if (place / CONFIG_PATH).is_file()]
 
 
 def find_clone(here: Path, store: Store, wanted: str) -> RigClone:

@@ -2,25 +2,18 @@
 §5.5).
 """
 
-from __future__ import annotations
-
-import secrets
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from bridgehead.assembly.rigs.clones import known_clones
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views_cache import cached_desk
-from bridgehead.contract.fencing import Fence
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
-from bridgehead.contract.words import Trust
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
@@ -35,20 +28,28 @@ from bridgehead.rigs.trust.verification_kinds import Verification, VerificationS
 from bridgehead.rigs.views.listings import Notice
 from bridgehead.rigs.views.result_format import stamped
 
+if TYPE_CHECKING:
+    from bridgehead.contract.fencing import Fence
+    from bridgehead.contract.words import Trust
+
 ID_PREFIX = "r-"
 MOST_ENVELOPES = 20
 MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
-TRUST_OF = {
-    VerificationState.VERIFIED: Trust.VERIFIED,
-    VerificationState.UNVERIFIED: Trust.UNVERIFIED,
-    VerificationState.BROKEN: Trust.UNTRUSTED,
-}
 
 
 def envelope_item_id(root: str, path: str) -> str:
     """Return the same id for the same envelope in the same clone, whoever asks."""
+    from hashlib import sha256  # late, as all that only something waiting needs
+
     digest = sha256(f"{root}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{ID_PREFIX}{digest}"
+
+
+def trust_of(state: VerificationState) -> "Trust":
+    """Say how far a prompt is to believe an envelope."""
+    from bridgehead.contract.words import Trust
+
+    return Trust.UNTRUSTED if state is VerificationState.BROKEN else Trust(state.value)
 
 
 class FencedEnvelope(NamedTuple):
@@ -112,14 +113,14 @@ def _fenced_object(fenced: FencedEnvelope) -> dict[str, object]:
 
 
 def envelopes_for_agent(
-    rig: Rig, *, choose: Callable[[str], str] = secrets.choice, most: int = MOST_ENVELOPES
+    rig: Rig, *, choose: Callable[[str], str] | None = None, most: int = MOST_ENVELOPES
 ) -> EnvelopesForAgent:
     """What waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most` of it.
 
     A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out with a warning.
     """
     found = desk(rig, catalogue(rig, with_findings=True))
-    fence = Fence(choose)
+    fence = _new_fence(choose)
     waiting = [_fenced(rig, fence, debt.asked, debt.owed) for debt in found.owes[:most]]
     delivered = [_fenced(rig, fence, notice) for notice in found.delivered[:most]]
     shown = [one for one in delivered if one is not None]
@@ -142,6 +143,8 @@ class ArrivalRunner:
     def __init__(
         self, rig: Rig, typed: str, timeout_seconds: float, thread_id: str | None, environ: Mapping[str, str]
     ) -> None:
+        import shlex
+
         try:
             self._argv = shlex.split(typed)
         except ValueError as error:
@@ -164,7 +167,7 @@ class ArrivalRunner:
             if turn.path in self._done or self._thread_id not in (None, turn.thread_id):
                 continue
             self._done.add(turn.path)
-            fence = Fence(secrets.choice)
+            fence = _new_fence()
             if fenced := _fenced(self._rig, fence, notice, debt):
                 yield self._run_one(turn, f"{fence.preamble}\n\n{fenced.block()}\n")
 
@@ -193,7 +196,15 @@ def _to_stderr(_stream: str, chunk: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-def _fenced(rig: Rig, fence: Fence, notice: Notice, debt: Obligation | None = None) -> FencedEnvelope | None:
+def _new_fence(choose: Callable[[str], str] | None = None) -> "Fence":
+    import secrets
+
+    from bridgehead.contract.fencing import Fence
+
+    return Fence(choose or secrets.choice)
+
+
+def _fenced(rig: Rig, fence: "Fence", notice: Notice, debt: Obligation | None = None) -> FencedEnvelope | None:
     turn, verification = notice
     try:
         text = rig.repository.read_file(turn.path).decode("utf-8", "replace")
@@ -202,7 +213,7 @@ def _fenced(rig: Rig, fence: Fence, notice: Notice, debt: Obligation | None = No
         return None
     if len(text) > MOST_CHARACTERS:
         text = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters in the file]"
-    inside = fence.wrap(text, origin=f"rig {turn.sender}, {turn.path}", trust=TRUST_OF[verification.state])
+    inside = fence.wrap(text, origin=f"rig {turn.sender}, {turn.path}", trust=trust_of(verification.state))
     return FencedEnvelope(envelope_item_id(rig.repository.root, turn.path), notice, inside, debt)
 
 

@@ -1,7 +1,5 @@
 """A reply written on a page: the same `send` as on the command line, honest about a commit that was not shared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,18 +1,15 @@
 """Views of a clone, kept while nothing in it has changed: pages ask again every few seconds."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.identities import allowed_signers_file
 from bridgehead.rigs.operations.inbox import Desk, desk
-from bridgehead.rigs.operations.status import status_of
 from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
@@ -20,6 +17,9 @@ from bridgehead.rigs.threads.output_cache import state_of
 from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.trust.verification_kinds import PathFindings, Verification
 from bridgehead.rigs.views.listings import Status
+
+if TYPE_CHECKING:
+    from bridgehead.rigs.repositories.git.survey import GitSurvey
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -83,7 +83,9 @@ _verdicts: Cache[tuple[str, str], Verification] = Cache(MOST_VERDICTS)
 
 def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
     """All threads of a clone as they lie now, and how they stand. Freezes end by themselves: ask for them anew."""
-    known, state = _cached_catalogue(rig)
+    from bridgehead.rigs.operations.status import status_of
+
+    known, state = _cached_catalogue(rig, rig.repository.survey())
     if state is None:
         return known, status_of(rig, known)
     return known, _statuses.get_or_make(rig.repository.root, state, lambda: status_of(rig, known))
@@ -99,9 +101,9 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     return known, _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
 
 
-def _cached_catalogue(rig: Rig) -> tuple[Catalogue, Hashable | None]:
+def _cached_catalogue(rig: Rig, survey: "GitSurvey | None" = None) -> tuple[Catalogue, Hashable | None]:
     """The catalogue and the state it was made from; without a state it is not cached."""
-    known = catalogue(rig, with_findings=True)
+    known = catalogue(rig, survey=survey, with_findings=True)
     marks, survey = known.marks(), known.survey
     if marks is None:
         return known, None

@@ -1,7 +1,5 @@
 """The arguments of rig commands, parsed by the rules of rigs §7 rather than by a library: scripts match the wording."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rig commands: what each takes, what it is for, and where its handler lives."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from bridgehead.cli.rigs.arguments import Flags

@@ -3,8 +3,6 @@
 One that can end in more than one way returns its exit code.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -449,14 +447,14 @@ def _landing(arguments: Arguments) -> dict[str, Any]:
     return {"push": not arguments.has("--no-push"), "retry": not arguments.has("--no-retry")}
 
 
-def _sync_request(console: RigConsole) -> SyncRequest:
+def _sync_request(console: RigConsole) -> "SyncRequest":
     from bridgehead.rigs.operations.sync import SyncRequest
 
     has = console.arguments.has
     return SyncRequest(has("--auto"), has("--accept-unverified"), has("--accept-non-envelope"))
 
 
-def _council_finder(rig: Rig, reference: str | None) -> Callable[[], CouncilMark] | None:
+def _council_finder(rig: Rig, reference: str | None) -> "Callable[[], CouncilMark] | None":
     """Looks the council up when its turn in the checks has come."""
     if reference is None:
         return None

@@ -6,7 +6,14 @@ the file and once more when it hashes. Writers call `clean_body` first, after wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
 from bridgehead.rigs.envelope.text import utf8
+
+if TYPE_CHECKING:
+    import hashlib
 
 BOM = "\ufeff"
 
@@ -26,9 +33,14 @@ def normalise_body(text: str) -> str:
 
 def body_hash(text: str) -> str:
     """Return the lowercase hex SHA-256 of the normalised body."""
-    from hashlib import sha256  # late: listing threads hashes nothing
+    return _sha256()(utf8(normalise_body(text))).hexdigest()
 
-    return sha256(utf8(normalise_body(text))).hexdigest()
+
+@cache
+def _sha256() -> Callable[[bytes], hashlib._Hash]:
+    import hashlib  # late: listing threads hashes nothing
+
+    return hashlib.sha256
 
 
 def clean_body(text: str) -> str:

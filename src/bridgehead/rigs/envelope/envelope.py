@@ -4,8 +4,6 @@
 ever raises, whatever the bytes are. frontmatter.py writes files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@
 reference writes it (rigs §3.1, §3.4, §16).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Iterable
+from functools import lru_cache
 from itertools import count
 
 from bridgehead.errors import UserError
@@ -87,6 +88,7 @@ def is_envelope_name(filename: str) -> bool:
     return filename.endswith(_SUFFIX)
 
 
+@lru_cache(maxsize=1000)  # paths of one thread come together
 def is_thread_directory(name: str) -> bool:
     """Tell whether a top-level directory may be listed as a thread."""
     return is_thread_id(name) and name not in UNLISTED_DIRECTORIES

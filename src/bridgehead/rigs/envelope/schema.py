@@ -1,7 +1,5 @@
 """The rules frontmatter must keep, field by field; unknown keys are errors (rigs §3.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Messages as the control plane knows them, and how their state moves. Pure (rigs §14.1, §14.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple

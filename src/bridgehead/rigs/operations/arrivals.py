@@ -4,8 +4,6 @@
 their own way, and `settle`. What stops a pull, what is kept apart and what is announced is decided here for all.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import UserError
@@ -213,7 +211,7 @@ def _report(incoming: Incoming) -> SyncReport:
     )
 
 
-def _arriving(rig: Rig, incoming: Incoming, history: list[CommitRecord]) -> list[Committed]:
+def _arriving(rig: Rig, incoming: Incoming, history: list[CommitRecord]) -> "list[Committed]":
     """The envelopes a history brings; one that was here with other content is marked."""
     from bridgehead.rigs.operations.verification import committed_envelopes
 
@@ -225,7 +223,7 @@ def _arriving(rig: Rig, incoming: Incoming, history: list[CommitRecord]) -> list
     ]
 
 
-def _identities(rig: Rig, arriving: list[Committed], history: list[CommitRecord]) -> Identities:
+def _identities(rig: Rig, arriving: "list[Committed]", history: list[CommitRecord]) -> "Identities":
     """Who is who for what arrives: the membership here, and then what comes with it, each at its own place."""
     from bridgehead.rigs.operations.identities import Identities, RawEntry
 
@@ -257,7 +255,7 @@ def _with_hidden_changes(report: SyncReport, findings: list[PathFindings], histo
     return report.with_hidden(rewritten, REWRITTEN_ON_THE_WAY)
 
 
-def _committed_here(rig: Rig) -> list[Subject]:
+def _committed_here(rig: Rig) -> "list[Subject]":
     """What is here already, for nonces and parents; what is kept apart uses up neither."""
     from bridgehead.rigs.operations.verification import committed_envelopes, subjects_of
 

@@ -1,7 +1,5 @@
 """What a new envelope says: its fields in writing order, its default words, and no secrets (rigs §3.4, §8)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +37,7 @@ class Draft(NamedTuple):
         return body_hash(self.body)
 
 
-def draft_scaffold(author: Author, thread_id: str, day: str) -> Draft:
+def draft_scaffold(author: "Author", thread_id: str, day: str) -> Draft:
     """Return what `new` writes: a request to fill in, which cannot be sent as it stands."""
     head = _head(author, RECIPIENT_PLACEHOLDER, day, f"▶ {thread_id} opened", "REQUEST", thread_id)
     fields = {**head, "display_name": author.display_name or None}
@@ -47,7 +45,7 @@ def draft_scaffold(author: Author, thread_id: str, day: str) -> Draft:
 
 
 def draft_send(
-    author: Author,
+    author: "Author",
     message_type: str,
     thread_id: str,
     recipients: Sequence[str],
@@ -57,7 +55,7 @@ def draft_send(
     tldr: str | None = None,
     references: Sequence[str] = (),
     body: str | None = None,
-    mark: CouncilMark | None = None,
+    mark: "CouncilMark | None" = None,
 ) -> Draft:
     """Return what `send` writes; `status` as parse_status returned it, `mark` of the council that reviewed it."""
     status = f"▶ {message_type} sent" if status is None else status
@@ -77,7 +75,7 @@ def draft_send(
 
 
 def draft_close(
-    author: Author, thread_id: str, outcome: StatusClass, recipient: str, day: str, *, note: str | None = None
+    author: "Author", thread_id: str, outcome: StatusClass, recipient: str, day: str, *, note: str | None = None
 ) -> Draft:
     """Return what `close` writes: the note's first line goes into the status, all of it into the body."""
     summary = headline(note or "")
@@ -89,7 +87,7 @@ def draft_close(
 
 
 def draft_relay(
-    author: Author,
+    author: "Author",
     operator: str,
     message_type: str,
     thread_id: str,
@@ -191,7 +189,7 @@ def _scaffold_body(thread_id: str, rig_id: str) -> str:
     )
 
 
-def _head(author: Author, to: Value, day: str, status: str, message_type: str, thread_id: str) -> dict[str, Value]:
+def _head(author: "Author", to: Value, day: str, status: str, message_type: str, thread_id: str) -> dict[str, Value]:
     """The fields every envelope has, in writing order."""
     return dict(zip(REQUIRED, (author.rig_id, to, day, status, message_type, thread_id), strict=True))
 

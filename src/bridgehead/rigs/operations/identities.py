@@ -3,8 +3,6 @@
 Signatures are checked once: a commit never changes, so what git said is kept until the pinned file does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -202,7 +200,7 @@ class Identities:
         ]
 
     @cached_property
-    def _catalogue(self) -> Catalogue:
+    def _catalogue(self) -> "Catalogue":
         from bridgehead.rigs.operations.catalogue import catalogue
 
         return catalogue(self._rig, MEMBERS_THREAD)
@@ -224,7 +222,7 @@ def _entry(raw: RawEntry, content: bytes | None, check: SignatureCheck) -> Entry
     return Entry(raw.place, raw.path, raw.blob, str(parsed.frontmatter["from"]), signer, read)
 
 
-def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> Freeze | None:
+def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> "Freeze | None":
     """What a note says, as far as its author may say it; None if that is nothing, or nothing any more."""
     from bridgehead.rigs.threads.freeze import read_freeze
 

@@ -1,7 +1,5 @@
 """What concerns this rig: what it owes, what it is owed, what was delivered and not seen (rigs §8 inbox)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 

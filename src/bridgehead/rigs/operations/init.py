@@ -1,7 +1,5 @@
 """Give a clone its identity and a key, a thread its first draft (rigs §8 init, new)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,7 +53,7 @@ def check_identity(request: InitRequest) -> NewIdentity:
     return NewIdentity(rig_id, name or None)
 
 
-def init(repository: GitRepository, identity: NewIdentity, request: InitRequest) -> tuple[Initialised, str]:
+def init(repository: "GitRepository", identity: NewIdentity, request: InitRequest) -> tuple[Initialised, str]:
     """Write the configuration and the placeholder hook, see to a key if one is wanted; commit nothing.
 
     Returns what was done and, for the narrative, the path of the hook.
@@ -72,10 +70,11 @@ def init(repository: GitRepository, identity: NewIdentity, request: InitRequest)
         repository.write_file(CONFIG_PATH, text.encode(), replace=True)
         repository.exclude(EXCLUDED)
         hook_path = repository.install_commit_msg_hook(HOOK)
+        repository.index_commits()
     return Initialised(identity.rig_id, repository.name, identity.display_name, key), hook_path
 
 
-def _see_to_key(repository: GitRepository, rig_id: RigId, named: str | None) -> str | None:
+def _see_to_key(repository: "GitRepository", rig_id: RigId, named: str | None) -> str | None:
     """Make git sign with the key that is named, with a person's own where the rig speaks for one, or with a new one."""
     own = repository.signing_key_text() if rig_id.is_relay and named is None else None
     if own is None:
@@ -94,7 +93,7 @@ def named_key(named: str) -> Path:
     return path
 
 
-def new_key(repository: GitRepository, rig_id: str) -> Path:
+def new_key(repository: "GitRepository", rig_id: str) -> Path:
     """Make a key pair beside the clone's other private files, where no commit ever reaches."""
     from bridgehead.rigs.trust.signers import make_ssh_key
 
@@ -106,7 +105,7 @@ def new_key(repository: GitRepository, rig_id: str) -> Path:
     return directory / f"{name}.pub"
 
 
-def sign_with(repository: GitRepository, key: Path) -> None:
+def sign_with(repository: "GitRepository", key: Path) -> None:
     """Make git sign with a key, in this clone."""
     repository.configure({"gpg.format": "ssh", "user.signingkey": str(key)})
 
@@ -116,7 +115,7 @@ class NewRequest(NamedTuple):
     force: bool = False
 
 
-def new(rig: Rig, request: NewRequest) -> Scaffolded:
+def new(rig: "Rig", request: NewRequest) -> Scaffolded:
     """Write REQUEST.md of a new thread; it is neither tracked nor sent."""
     from bridgehead.rigs.operations.drafts import draft_scaffold
 

@@ -1,7 +1,5 @@
 """How an envelope becomes a pushed commit: one file, one commit, a push that survives a lost race (rigs §8, §9.5)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Look at what is kept apart: which envelopes, why, and what would let them in (rigs §9.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

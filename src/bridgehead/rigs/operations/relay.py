@@ -1,7 +1,5 @@
 """Post a signed turn for a human operator; hold a thread still while one answers in it (rigs §10)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 

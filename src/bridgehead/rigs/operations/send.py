@@ -1,7 +1,5 @@
 """Write, commit and push one envelope, or the last one of a thread (rigs §8 send, close)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,7 +48,7 @@ class SendRequest(NamedTuple):
     unattested: bool = False
     allow_secret: bool = False
     by: str | None = None  # when it is to be done or, of an ACK, when it will be
-    council: Callable[[], CouncilMark] | None = None  # looks up the council that reviewed a result
+    council: "Callable[[], CouncilMark] | None" = None  # looks up the council that reviewed a result
     refuse_typos: bool = False  # a recipient nobody has heard of, but of somebody of a similar name
 
 
@@ -193,7 +191,7 @@ def _references(
     return list(dict.fromkeys([*given, *shared])), automatic
 
 
-def _question(rig: Rig, turns: Sequence[Turn], recipients: Sequence[str]) -> list[Turn]:
+def _question(rig: Rig, turns: "Sequence[Turn]", recipients: Sequence[str]) -> "list[Turn]":
     """The newest open question of a recipient in this thread."""
     own = str(rig.config.rig_id)
     owed = obligations(turns, concerns=lambda debtor, creditor: debtor == own and creditor in recipients)
@@ -219,7 +217,7 @@ def _warn_of_strangers(rig: Rig, recipients: Sequence[str], *, refuse_typos: boo
         rig.tell(f"warning: {stranger}" + (f'. Did you mean "{near[0]}"?' if near else ""))
 
 
-def _names_in(known: Catalogue) -> set[str]:
+def _names_in(known: "Catalogue") -> set[str]:
     return {name for turn in known.turns() for name in (turn.sender, *turn.recipients)}
 
 

@@ -1,7 +1,5 @@
 """See what the remote has, verify it, and take it in if it is a pure append (rigs §9)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

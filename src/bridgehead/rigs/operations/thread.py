@@ -1,7 +1,5 @@
 """Show the envelopes of one thread, oldest first (rigs §8 thread)."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +40,7 @@ class ShownThread(NamedTuple):
         return thread_object(self.thread_id, self.envelopes, self.divergences)
 
 
-def thread(rig: Rig, thread_id: str, survey: GitSurvey | None = None) -> ShownThread:
+def thread(rig: Rig, thread_id: str, survey: "GitSurvey | None" = None) -> ShownThread:
     """Everything in a thread, each envelope with what speaks for and against it."""
     identities = Identities(rig)
     has_members = rig.repository.has_directory(MEMBERS_THREAD)

@@ -1,7 +1,5 @@
 """Who may sign: keys pinned by hand, and the membership all rigs share (rigs §8 trust, §10)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType

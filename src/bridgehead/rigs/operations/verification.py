@@ -1,7 +1,5 @@
 """Judge envelopes by file, history, signature and attestation; the command `verify` (rigs §9.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -249,7 +247,7 @@ def human_verdicts(
     return [verdict for path, body in bodies for verdict in read_verdicts(body, path)]
 
 
-def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False) -> Verified:
+def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False) -> "Verified":
     """Check every committed envelope, of one thread if one is named; only that one is read then.
 
     Nonces of relay turns are compared over the whole repository. Unless `require_council` says so, the owner's setting

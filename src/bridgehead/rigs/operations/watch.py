@@ -1,7 +1,5 @@
 """Snapshot at a bridge again and again, and say what is new as numbered events (rigs §12)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -140,7 +138,7 @@ def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
         yield from news
 
 
-def _synced(rig: Rig, events: Watch, request: WatchRequest) -> Iterator[Event]:
+def _synced(rig: Rig, events: "Watch", request: WatchRequest) -> Iterator[Event]:
     outcome = sync(rig, request.sync._replace(told=events.refused_head, quiet=True))
     if outcome.moved:
         yield events.pulled(outcome.json_object(), rig.now_ms())
@@ -168,7 +166,7 @@ class _Look:
         self._closed: set[str] = set()
         self._divergences: dict[str, Divergence] = {}
 
-    def again(self, is_new: Callable[[str], bool]) -> Snapshot:
+    def again(self, is_new: Callable[[str], bool]) -> "Snapshot":
         """Return how the bridge stands, with those envelopes only whose paths are new."""
         known = catalogue(self._rig, self._thread_id, with_findings=True)
         fresh = [envelope for name in self._changed(known) for envelope in self._look_at(known, name, is_new)]
@@ -220,7 +218,7 @@ class Watch:
         self._has_begun = False
         self.refused_head: str | None = None  # the remote head whose refusal was told last
 
-    def begin(self, snapshot: Snapshot, one_shot: Mapping[str, object], now_ms: int) -> Event:
+    def begin(self, snapshot: "Snapshot", one_shot: Mapping[str, object], now_ms: int) -> Event:
         """Return the first event: what the command prints without `--watch`."""
         for path in snapshot.envelopes:
             self._is_first("envelope", path)
@@ -237,7 +235,7 @@ class Watch:
             hash(("envelope", path)) not in self._announced if self._has_begun else not self._is_first("envelope", path)
         )
 
-    def update(self, snapshot: Snapshot, now_ms: int) -> list[Event]:
+    def update(self, snapshot: "Snapshot", now_ms: int) -> list[Event]:
         """Return what is new, or a heartbeat when nothing has been said for long."""
         events = [self._event(name, now_ms, fields) for name, fields in self._news(snapshot)]
         self._seen = snapshot
@@ -269,7 +267,7 @@ class Watch:
         stamp = {"at": iso_timestamp(now_ms), "seq": self._sequence}
         return {**head, **stamp, **{key: value for key, value in fields.items() if key not in head}}
 
-    def _news(self, snapshot: Snapshot) -> Iterator[tuple[str, Mapping[str, object]]]:
+    def _news(self, snapshot: "Snapshot") -> Iterator[tuple[str, Mapping[str, object]]]:
         fresh = [path for path in snapshot.envelopes if self._is_first("envelope", path)]
         for notice in sorted((snapshot.envelopes[path] for path in fresh), key=_by_time):
             yield "envelope", notice.json_object()

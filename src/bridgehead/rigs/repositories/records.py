@@ -3,8 +3,6 @@
 Paths are relative to the top level with `/` between their parts; bytes that are not UTF-8 come as surrogates.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Who knew what when they wrote, and where a thread split (rigs §9.6)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -24,7 +22,7 @@ class Causality:
         self._parents = parents
 
     @cached_property
-    def _graph(self) -> KnowledgeGraph:
+    def _graph(self) -> "KnowledgeGraph":
         return KnowledgeGraph(self._turns.values(), self._parents)
 
     @property
@@ -36,7 +34,7 @@ class Causality:
         """Return the turns that no other turn knows, oldest first."""
         return in_order(self._turns[filename] for filename in self._graph.heads())
 
-    def divergence(self) -> Divergence | None:
+    def divergence(self) -> "Divergence | None":
         """Name the split, if the thread has one."""
         if self._is_a_chain:
             return None

@@ -1,7 +1,5 @@
 """A thread held still while a human answers in it (rigs §10, freeze pending relay)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -27,14 +25,14 @@ class Freeze(NamedTuple):
         begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
         return begin is not None and end is not None and begin - _SKEW_MS <= now_ms < end
 
-    def at_most(self, minutes: float) -> Freeze:
+    def at_most(self, minutes: float) -> "Freeze":
         """Return it cut down to the time its author may ask for."""
         begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
         if begin is None or end is None:
             return self
         return self._replace(expires=iso_timestamp(min(end, begin + int(minutes * 60_000))))
 
-    def as_allowed(self, thread_id: str, membership: Membership, signed_by: Collection[str]) -> Freeze | None:
+    def as_allowed(self, thread_id: str, membership: Membership, signed_by: Collection[str]) -> "Freeze | None":
         """Return it as far as its author may ask for it; None for one who may not, or did not sign it for this thread.
 
         Where a bridge has no members it is anybody's word, for a day at most.

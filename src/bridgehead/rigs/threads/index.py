@@ -1,7 +1,5 @@
 """The envelopes of a repository, parsed once per content and placed once per commit (rigs §8, §9.4)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,10 +28,10 @@ class EnvelopeIndex:
 
     def __init__(
         self,
-        repository: GitRepository,
+        repository: "GitRepository",
         thread: str | None = None,
         *,
-        survey: GitSurvey | None = None,
+        survey: "GitSurvey | None" = None,
         with_findings: bool = False,
         with_history: bool = True,
         for_reading: bool = False,
@@ -47,7 +45,7 @@ class EnvelopeIndex:
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.quarantine = Quarantine(repository.private_dir)
-        self.survey: GitSurvey = survey or repository.survey(thread)
+        self.survey: GitSurvey = survey or repository.survey(thread, untracked=False)
         try:
             self._bring_up_to_date()
         except IndexSpoilt:
@@ -66,7 +64,8 @@ class EnvelopeIndex:
 
     def put_in_order(self, thread: str) -> bool:
         """Find out which commits added one thread, if that is quick; their positions compare with one another only."""
-        commits = self._repository.thread_commits(self.survey.head, thread) if self.survey.head else None
+        head, files = self.survey.head, len(self.survey.names_in(thread))
+        commits = self._repository.thread_commits(head, thread, files) if head else None
         fold_commits(lambda _: self._in_order, commits or (), 0)
         return commits is not None
 
@@ -80,7 +79,7 @@ class EnvelopeIndex:
         """How many commits HEAD has."""
         return self._file.header.commits
 
-    def threads(self) -> list[ThreadListing]:
+    def threads(self) -> "list[ThreadListing]":
         """Return every directory that holds at least one envelope, by name (rigs §2)."""
         return [self.thread(name) for name in self.names if self.holds_envelopes(name)]
 
@@ -104,7 +103,7 @@ class EnvelopeIndex:
         """Return the directories in which something may name one of these rigs; the others are not even read."""
         return [name for name in self.names if self._file.names_any(name, rigs)]
 
-    def thread(self, name: str) -> ThreadListing:
+    def thread(self, name: str) -> "ThreadListing":
         """Return one thread, empty if there is nothing in it. What is in quarantine is not."""
         files, history = self._stored(name)
         rows = [row for _, row in sorted(files.items())] if name in self.names else []

@@ -4,8 +4,6 @@ Two halves, kept apart because they change for different reasons: `FileRow` foll
 `HistoryRow` the commits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The files behind the envelope index: caches under the git directory, never the source of truth."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -255,7 +253,7 @@ class ReadRow(NamedTuple):
 
 
 def read_rows(
-    repository: GitRepository, thread: str, wanted: Sequence[Wanted], *, with_findings: bool
+    repository: "GitRepository", thread: str, wanted: Sequence[Wanted], *, with_findings: bool
 ) -> Iterator[ReadRow]:
     """Read files of a thread; one that cannot be read becomes a row that says so."""
     contents = repository.read_files(thread, [file.filename for file in wanted]) if wanted else iter(())
@@ -264,7 +262,7 @@ def read_rows(
 
 
 def _read_one(
-    repository: GitRepository, thread: str, file: Wanted, raw: bytes | None, *, with_findings: bool
+    repository: "GitRepository", thread: str, file: Wanted, raw: bytes | None, *, with_findings: bool
 ) -> ReadRow:
     filename, content = file.filename, file.content
     if file.is_symlink:
@@ -286,7 +284,7 @@ def is_lasting(content: str) -> bool:
     return not content.startswith(UNCACHEABLE)
 
 
-def is_content_of(repository: GitRepository, raw: bytes, blob: str) -> bool:
+def is_content_of(repository: "GitRepository", raw: bytes, blob: str) -> bool:
     """Tell whether a file holds a blob, line ends aside: git may have converted them on checkout."""
     return repository.blob_id(raw) == blob or (
         b"\r\n" in raw and repository.blob_id(raw.replace(b"\r\n", b"\n")) == blob
@@ -294,7 +292,7 @@ def is_content_of(repository: GitRepository, raw: bytes, blob: str) -> bool:
 
 
 def read_envelopes(
-    repository: GitRepository, envelopes: Sequence[index_rows.ListedEnvelope], loaded: Mapping[str, Envelope]
+    repository: "GitRepository", envelopes: Sequence[index_rows.ListedEnvelope], loaded: Mapping[str, Envelope]
 ) -> Iterator[Envelope | None]:
     """Yield what listed envelopes of one thread hold, in the order given; None for one that went away meanwhile.
 

@@ -5,8 +5,6 @@ human's DECISIONS or a refusal (status ❌) discharges it; STATE never does. The
 A state machine over turns: what it returns depends on what stands where in history, not on the order of reading.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Printed listings, stored and printed again while the work tree they were made from is in the same state."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -89,12 +87,14 @@ def _state_bytes(state: str) -> bytes:
     return state.encode("utf-8", "surrogateescape")
 
 
-def is_settled(stamp: Stamp, now_ns: int) -> bool:
+def is_settled(stamp: "Stamp", now_ns: int) -> bool:
     """Tell whether a stamp is old enough to tell this content from a later one."""
     return stamp.changed_ns < now_ns - _RACY_NS
 
 
-def state_of(survey: GitSurvey, stamp: Callable[[str], Stamp | None], now_ns: int, kept_apart: str = "") -> str | None:
+def state_of(
+    survey: "GitSurvey", stamp: "Callable[[str], Stamp | None]", now_ns: int, kept_apart: str = ""
+) -> str | None:
     """Return the state; None while some file is too fresh to be known without reading it.
 
     `kept_apart` is the state of the quarantine, which decides what is listed.
@@ -112,7 +112,7 @@ def state_of(survey: GitSurvey, stamp: Callable[[str], Stamp | None], now_ns: in
     return "\0".join(parts)
 
 
-def _not_vouched_for(survey: GitSurvey) -> Iterator[str]:
+def _not_vouched_for(survey: "GitSurvey") -> Iterator[str]:
     """Yield the files whose content git does not answer for: untracked, ignored, changed, in conflict."""
     vouched_for = survey.tracked_paths() - {file.path for file in survey.dirty}
     for thread, names in survey.names().items():

@@ -4,8 +4,6 @@ Small and beside the envelope index, so that a listing needs no second look at t
 cache: what the gate found is written here before the branch moves.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Turns of a thread, their order, and whom a rig writes to when it names nobody (rigs §6, §8, §10)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -108,7 +106,7 @@ class ThreadSummary(NamedTuple):
     is_closed: bool
     last_modified: str = ""  # ISO UTC with ms: commit time of the latest turn, or mtime while uncommitted
     dirty: bool = False
-    frozen: Freeze | None = None
+    frozen: "Freeze | None" = None
     unverified: int = 0
     heads: int = 1
     owe: int | None = None  # questions in it that this rig has to answer; None: nobody has asked

@@ -1,7 +1,5 @@
 """What a turn carries to show who stands behind it, and what speaks against it (rigs §9.4, §10)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
@@ -47,7 +45,7 @@ class Witness(NamedTuple):
 
     signature: Signature
     key_names: Sequence[str]  # fingerprint of the signing key first, then other spellings
-    standing: Standing
+    standing: "Standing"
     committed_at_ms: int = 0
     parent_known: bool = True
     nonce_seen_before: bool = False
@@ -62,7 +60,7 @@ def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:
     return _from_relay(frontmatter) or not _ATTESTED.isdisjoint(frontmatter)
 
 
-def signature_findings(witness: Witness, *, relay: bool, signers_known: bool, must_sign: MustSign) -> Iterator[Kind]:
+def signature_findings(witness: Witness, *, relay: bool, signers_known: bool, must_sign: "MustSign") -> Iterator[Kind]:
     """Yield what a signature, or its absence, says about who an envelope is from.
 
     `signers_known` means that this clone trusts anybody at all.
@@ -88,7 +86,7 @@ def signature_findings(witness: Witness, *, relay: bool, signers_known: bool, mu
 
 
 def relay_findings(
-    frontmatter: Mapping[str, Value], witness: Witness, *, signers_known: bool, must_sign: MustSign
+    frontmatter: Mapping[str, Value], witness: Witness, *, signers_known: bool, must_sign: "MustSign"
 ) -> Iterator[Kind]:
     """Yield everything that speaks against a relay turn, in the order of the list in rigs §9.4."""
     demanded = must_sign != "none" or witness.signature is not Signature.NONE

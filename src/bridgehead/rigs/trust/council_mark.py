@@ -10,8 +10,6 @@ It is the sender's word. The record of the machine that held the council confirm
 somebody who is trusted there does, and without either it is not believed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ check_envelope(parse_envelope(raw))   the verdict on a file
 schema_faults(frontmatter)            the schema alone, for a draft that is not a file yet
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

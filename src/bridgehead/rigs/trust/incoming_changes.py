@@ -3,8 +3,6 @@
 Only pure appends move anything: new .md files in thread directories, on top of what is here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
@@ -85,7 +83,7 @@ class SyncReport(NamedTuple):
             return Refusal.BOTH_AHEAD
         return None if self.new_envelopes or accept_non_envelope else Refusal.NOT_ELIGIBLE
 
-    def with_hidden(self, paths: Iterable[str], reason: str) -> SyncReport:
+    def with_hidden(self, paths: Iterable[str], reason: str) -> "SyncReport":
         """Add changes that the two ends of the history do not show, though a commit between them made them."""
         known = {change.path for change in self.changed}
         hidden = [ChangedPath(path, reason, True) for path in dict.fromkeys(paths) if path not in known]

@@ -10,8 +10,6 @@ Membership is itself envelopes: signed STATE turns of the reserved thread, each 
 it went, and each turn is judged by what held at its own place in history.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -431,7 +429,7 @@ class Keyring:
 
     def standing(
         self, rig: str, place: Place, keys: Sequence[str] = (), person: str | None = None, email: str = ""
-    ) -> Standing:
+    ) -> "Standing":
         """Say how the key that made a good signature stands to the rig that is named.
 
         `person` is whom the signers file, or OpenPGP, says it is of; `email` that of the commit's author.

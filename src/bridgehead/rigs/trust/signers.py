@@ -1,7 +1,5 @@
 """The allowed-signers file, and names of signing keys that mean the same on every machine (rigs §8 trust, §10)."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence

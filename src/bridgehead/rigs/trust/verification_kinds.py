@@ -1,7 +1,5 @@
 """What can be wrong with an envelope that arrived, and what each finding means for a pull (rigs §9.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import NamedTuple

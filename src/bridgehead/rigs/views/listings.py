@@ -1,7 +1,5 @@
 """What `status`, `thread` and `inbox` print: lines for people, one object for `--json` (rigs §7, §8, §11, §12)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,10 +98,10 @@ class ShownEnvelope(NamedTuple):
     """An envelope as a reader sees it."""
 
     filename: str
-    frontmatter: Mapping[str, Value]
+    frontmatter: "Mapping[str, Value]"
     body: str
     commit_sha: str | None
-    verification: Verification
+    verification: "Verification"
 
     def json_object(self) -> dict[str, object]:
         return {
@@ -134,7 +132,7 @@ def thread_blocks(
 
 
 def thread_object(
-    thread_id: str, envelopes: Iterable[ShownEnvelope], divergences: Sequence[Divergence]
+    thread_id: str, envelopes: Iterable[ShownEnvelope], divergences: "Sequence[Divergence]"
 ) -> dict[str, object]:
     """Return the object of `thread --json`."""
     items = [envelope.json_object() for envelope in envelopes]
@@ -147,11 +145,11 @@ def thread_object(
     )
 
 
-def _shown_fields(frontmatter: Mapping[str, Value], names: Iterable[str], show: Callable[[str], str]) -> str:
+def _shown_fields(frontmatter: "Mapping[str, Value]", names: Iterable[str], show: Callable[[str], str]) -> str:
     return "".join([f"{name}: {show(text)}\n" for name in names if (text := _text(name, frontmatter.get(name)))])
 
 
-def _text(name: str, value: Value) -> str:
+def _text(name: str, value: "Value") -> str:
     if isinstance(value, str):
         return value
     if name == "to" and isinstance(value, list):
@@ -162,8 +160,8 @@ def _text(name: str, value: Value) -> str:
 class Debt(NamedTuple):
     """A question with what is owed on it."""
 
-    asked: Notice
-    owed: Obligation
+    asked: "Notice"
+    owed: "Obligation"
 
     def json_object(self, now_ms: int) -> dict[str, object]:
         one = self.owed
@@ -189,7 +187,7 @@ class Inbox(NamedTuple):
 
     owes: Sequence[Debt]
     owed: Sequence[Debt] = ()
-    delivered: Sequence[Notice] = ()
+    delivered: "Sequence[Notice]" = ()
     escalated: Sequence[Debt] = ()
     conflicts: Sequence[tuple[Turn, ...]] = ()
     remote_seen_at: str | None = None
@@ -249,7 +247,7 @@ class Notice(NamedTuple):
     """An envelope that somebody should hear of."""
 
     turn: Turn
-    verification: Verification
+    verification: "Verification"
 
     def json_object(self) -> dict[str, object]:
         turn = self.turn

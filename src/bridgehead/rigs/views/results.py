@@ -1,7 +1,5 @@
 """What a command that wrote or checked something prints: one line, one object for `--json` (rigs §7–§10, §14)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,7 +49,7 @@ class Sent(NamedTuple):
     file_path: str
     commit_sha: str
     body_hash: str
-    status_class: StatusClass
+    status_class: "StatusClass"
     pushed: bool
     to: Sequence[str]
     references: Sequence[str] = ()
@@ -86,7 +84,7 @@ class Closed(NamedTuple):
     """A thread got its RESOLUTION.md."""
 
     thread_id: str
-    outcome: StatusClass
+    outcome: "StatusClass"
     file_path: str
     commit_sha: str
     body_hash: str
@@ -120,7 +118,7 @@ class Relayed(NamedTuple):
     thread_id: str
     file_path: str
     commit_sha: str
-    attestation: Attestation
+    attestation: "Attestation"
     in_reply_to: str
     body_hash: str
     pushed: bool

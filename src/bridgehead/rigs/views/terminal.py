@@ -3,8 +3,6 @@
 Decisions only; whether stdout is a terminal and how many rows it has is told from outside.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

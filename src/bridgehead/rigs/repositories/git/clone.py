@@ -1,7 +1,5 @@
 """One clone as the other git modules see it: its git, where it keeps its things, its settings, its lock."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re
@@ -95,7 +93,7 @@ class Clone:
             return None
 
     @cached_property
-    def _hash(self) -> Callable[[bytes], hashlib._Hash]:
+    def _hash(self) -> "Callable[[bytes], hashlib._Hash]":
         import hashlib
 
         return hashlib.sha256 if self.location.object_format == "sha256" else hashlib.sha1
@@ -210,7 +208,7 @@ class GitSettings:
         self._values = values
 
     @classmethod
-    def read(cls, git: Git) -> GitSettings:
+    def read(cls, git: Git) -> "GitSettings":
         """Ask git; later files override earlier ones, as they do for git itself."""
         values = {}
         answer = require_success("config", git.ask("config", "--list", "-z", hooks_path_shown=True))

@@ -13,8 +13,6 @@ Never run is what pulled content, a remote or a left-over file can set off:
 Names are passed after `--`, taken literally, and read back NUL-terminated.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence

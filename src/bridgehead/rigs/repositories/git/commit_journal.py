@@ -4,8 +4,6 @@ The journal says what was meant; what really happened is read from the repositor
 is finished, any other is taken back.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import NamedTuple

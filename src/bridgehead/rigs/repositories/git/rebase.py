@@ -1,7 +1,5 @@
 """Make our unpushed commits again on top of a fetched tip, and take the work tree along (rigs §9.5)."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -162,6 +162,10 @@ class GitRepository(WorkTree):
         hook.chmod(0o755)
         return str(hook)
 
+    def index_commits(self) -> None:
+        """Have git keep what makes a long history quick to walk through."""
+        history.index_commits(self._clone.git)
+
     # what is there
 
     def head(self) -> records.Head:
@@ -170,10 +174,10 @@ class GitRepository(WorkTree):
             self._head = transfer.read_head(self._clone)
         return self._head
 
-    def survey(self, thread: str | None = None) -> GitSurvey:
+    def survey(self, thread: str | None = None, *, untracked: bool = True) -> GitSurvey:
         """Look at the work tree, or at one thread of it."""
         place = self._clone.location
-        return GitSurvey(self._clone.git, place.top_level, place.index_file, thread)
+        return GitSurvey(self._clone.git, place.top_level, place.index_file, thread, untracked=untracked)
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""
@@ -200,9 +204,9 @@ class GitRepository(WorkTree):
         """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
         return history.newest_commits(self._clone.git, head, most)
 
-    def thread_commits(self, head: str, thread: str) -> list[records.CommitRecord] | None:
+    def thread_commits(self, head: str, thread: str, files: int = 0) -> list[records.CommitRecord] | None:
         """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
-        return history.thread_commits(self._clone, head, thread)
+        return history.thread_commits(self._clone, head, thread, files)
 
     def commits_between(self, base: str | None, tip: str) -> list[records.CommitRecord]:
         """Return the commits of `tip` that `base` lacks, parents before children."""

@@ -1,7 +1,5 @@
 """Look at a work tree: HEAD, what git tracks, what differs, and the names in thread directories (rigs §8)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
@@ -16,21 +14,28 @@ from bridgehead.rigs.repositories.work_tree import directory_stamp, names_in
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
 _ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
 # Looking into a submodule would start git there.
-_STATUS = "status --porcelain=v2 -z --branch --untracked-files=normal --ignore-submodules=dirty --find-renames".split()
+_STATUS = "status --porcelain=v2 -z --branch --ignore-submodules=dirty --find-renames".split()
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
 _MODE_END = 6
 _FEW = 50
 
 
 class GitSurvey:
-    """One look; everything lazy is computed from what was seen then."""
+    """One look; everything lazy is computed from what was seen then.
 
-    def __init__(self, git: Git, top_level: Path, index_file: Path, thread: str | None) -> None:
+    What is `dirty` is without untracked files unless they are asked for: git looks into every directory for them, and
+    whoever goes through `names` sees them too.
+    """
+
+    def __init__(
+        self, git: Git, top_level: Path, index_file: Path, thread: str | None, *, untracked: bool = True
+    ) -> None:
         self._git = git
         self._index_file = index_file
         self._index_stamp = _stamp(index_file)
         self._limits = ("--", thread) if thread else ("--",)
-        self.head, self.branch, self.ahead, self.dirty = parse_status(git.read(*_STATUS, *self._limits).fields)
+        listed = git.read(*_STATUS, f"--untracked-files={'normal' if untracked else 'no'}", *self._limits)
+        self.head, self.branch, self.ahead, self.dirty = parse_status(listed.fields)
         self._top_level = top_level
         self._thread = thread
         self._names: dict[str, list[str]] = {}
@@ -38,7 +43,12 @@ class GitSurvey:
     @cached_property
     def index_text(self) -> str:
         """Equal texts: the index holds the same files."""
-        return self._git.read("ls-files", "--stage", "-z", *self._limits).text
+        if self._thread is None or self.head is None or any(file.code != "??" for file in self.dirty):
+            return self._git.read("ls-files", "--stage", "-z", *self._limits).text
+        # It holds what HEAD does, and a tree is read faster than an index of all threads.
+        committed = self._git.read("ls-tree", "-r", "-z", "--full-tree", self.head, *self._limits).fields
+        entries = ((*described.split(" "), path) for described, _, path in (line.partition("\t") for line in committed))
+        return "".join(f"{mode} {name} 0\t{path}\0" for mode, _, name, path in entries)
 
     def still_stands(self) -> bool:
         """Tell whether everything asked for so far was seen of one state of the index."""

@@ -14,6 +14,7 @@ from bridgehead.contract.words import ErrorClass, Intensity
 from bridgehead.council.request.plan import CouncilOptions
 from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.doctor.checkup import check_refusals
+from bridgehead.doctor.diagnosis import Diagnosis
 from bridgehead.host.clock import ManualClock, SystemClock
 from council.cli.conftest import Hall, StandIn
 
@@ -27,6 +28,11 @@ def held(hall: Hall, after: timedelta = timedelta(), *runtimes: str) -> Finished
     request = CouncilRequest(scope=ScopeRequest(paths=("orders/store.py",)), domains=("security",), options=options)
     clock = ManualClock(SystemClock().now() + after)
     return Councils(hall.assembly, clock).call(request, Audience())
+
+
+def shown_by_doctor(hall: Hall) -> list[Diagnosis]:
+    with hall.assembly.store(read_only=True) as store:
+        return check_refusals(store)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +53,12 @@ def test_a_refused_runtime_is_not_asked_again_until_its_time_is_over(
     assert again.report is not None
     reason = again.report.skip_reasons["codex"]
     assert reason.startswith(f"still_refused: {kind.value}, asked again after ") and said in reason
-    (shown,) = check_refusals(hall.assembly)
+    (shown,) = shown_by_doctor(hall)
     assert kind.value in shown.message and shown.kind == "codex.refused"
     codex.answers({"outputs": []})
     held(hall, BELIEVED[kind] + timedelta(minutes=1))
     assert len(codex.prompts) > asked, "its time is over"
-    assert check_refusals(hall.assembly) == []
+    assert shown_by_doctor(hall) == []
 
 
 def test_who_is_named_or_called_for_again_is_asked(hall: Hall, codex: StandIn) -> None:

@@ -224,7 +224,8 @@ def test_a_dotnet_solution_gives_its_name_its_commands_and_its_layers() -> None:
 
 def test_names_below_a_namespace_that_no_directory_bears_are_left_open() -> None:
     using = "using Shop.Application.Orders;\nnamespace Shop.Web;\npublic class OrderEndpoint { CreateOrder order; }\n"
-    texts = {**DOTNET, "src/Web/OrderEndpoint.cs": using, "src/Order.cs": "public class Order {}\nclass OrderDto {}\n"}
+    texts = {path: text for path, text in DOTNET.items() if path != "Shop.slnx"}
+    texts |= {"src/Web/OrderEndpoint.cs": using, "src/Order.cs": "public class Order {}\nclass OrderDto {}\n"}
     examples = tuple(ExampleFile(path) for path in texts if path.endswith(".cs"))
     analysis = CodebaseAnalysis(primary_language="C#", project_name="Shop", example_files=examples)
 

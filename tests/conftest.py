@@ -2,13 +2,18 @@
 
 Ctrl-C means the same to every program the tests start, also where the suite itself was started to ignore it (`make
 test &` in a script does that to its children).
+
+A test that fills the stack may have the garbage of others collected there, by chance: what their finalisers then say of
+a full stack is nobody's failure.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("suite", derandomize=True, deadline=None)
@@ -16,3 +21,14 @@ settings.register_profile("fuzz", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    report = sys.unraisablehook
+
+    def report_unless_full(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, RecursionError):
+            report(unraisable)
+
+    sys.unraisablehook = report_unless_full

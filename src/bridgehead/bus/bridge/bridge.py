@@ -44,6 +44,7 @@ class Bridge:
         secret: bytes,
         random_word: Callable[[], str],
         own_hub: bool = False,
+        is_alone: Callable[[], bool] = lambda: False,
         remembered: RememberedState | None = None,
         records: Mapping[str, ParticipantRecord] | None = None,
         owner_of: Callable[[str], str | None] = lambda _name: None,
@@ -57,7 +58,7 @@ class Bridge:
         self._managed = ManagedSessions(secret, limit=settings.max_participants)
         self._admission = Admission(settings, self._sources, secret, self._managed)
         self._router = Router(settings, self.known)
-        self._names = HubNames(settings.profile, own_hub=own_hub)
+        self._names = HubNames(settings.profile, own_hub=own_hub, is_alone=is_alone)
         self._echoes = EchoTable()
         self._deliveries = Deliveries(settings, self.known)
         self._registrations = Registrations(settings, self.known)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -180,11 +181,15 @@ def _digest(message: Message, *, topic: bool = True) -> bytes:
 class HubNames:
     """The edge between our names and the hub's."""
 
-    def __init__(self, profile: Profile, *, own_hub: bool = False) -> None:
+    def __init__(
+        self, profile: Profile, *, own_hub: bool = False, is_alone: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_alone` says whether nobody is on the hub but this process, which says everything once."""
         self._profile = profile
         self.translates = profile != "spec"
         """Whether the hub may use other names than ours; if not, nothing here needs to be asked."""
         self._own_hub = own_hub
+        self._is_alone = is_alone
         self._speaks_spec = profile == "spec" or (profile == "auto" and own_hub)
         self._copies = CopyTable()
         self._proofs: deque[tuple[float, bytes]] = deque()
@@ -209,6 +214,8 @@ class HubNames:
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""
+        if self._is_alone():
+            return False
         copy = self._copies.is_copy(message, now)
         if self._profile == "auto":
             self._learn(message, now, copy=copy)

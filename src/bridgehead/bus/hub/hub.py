@@ -129,6 +129,10 @@ class Hub(Site):
 
     # -- members --------------------------------------------------------------------------------------------------
 
+    def is_empty(self) -> bool:
+        """Whether nobody is connected; listeners inside this process do not count."""
+        return not self._members
+
     def joined(self, member: HubMember) -> None:
         self._members[member] = None
         self._heartbeat.watch(member)

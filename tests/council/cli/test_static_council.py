@@ -257,7 +257,7 @@ def test_rules_of_ours_say_in_sarif_what_is_wrong_and_what_to_do(reviewed: Revie
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     rule = rules["ast-grep/py-sql-built"]
 
-    assert rule["shortDescription"]["text"] == "An SQL statement is built from text and run"
+    assert rule["shortDescription"]["text"] == "SQL injection: the query is built from strings and executed"
     assert "second argument of execute" in rule["help"]["text"]
     assert {"security", "external/cwe/cwe-089"} <= set(rule["properties"]["tags"])
     assert all(run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"])
@@ -287,7 +287,7 @@ def test_after_a_baseline_only_new_findings_speak(accepted: Machine) -> None:
     written = (accepted.project / ".bridgehead" / "baseline.toml").read_text()
 
     assert standing(accepted) == []
-    assert 'title = "A shell command is built from text"' in written
+    assert 'title = "Command injection: the shell command is built from strings"' in written
     assert written.count("\n") == written.count("fingerprint =") + 3
     assert "!baseline.toml" in (accepted.project / ".bridgehead" / ".gitignore").read_text()
 
@@ -298,7 +298,7 @@ def test_moved_lines_stay_accepted_and_one_more_place_does_not(accepted: Machine
     images.write_text(f"// moved\n\n{ONE_PLACE}")
     assert standing(accepted) == []
     images.write_text(ONE_PLACE + ANOTHER_PLACE)
-    assert standing(accepted) == ["A shell command is built from text (2 places)"]
+    assert standing(accepted) == ["Command injection: the shell command is built from strings (2 places)"]
 
 
 def test_a_baseline_of_one_file_keeps_the_others_and_lets_go_of_what_is_gone(accepted: Machine) -> None:

@@ -121,6 +121,29 @@ def test_whoever_calls_a_satellite_that_speaks_is_heard_and_the_speech_ends(here
     run(main(), deadline_s=DEADLINE_S)
 
 
+def test_a_speech_that_ends_slowly_does_not_keep_the_next_question_from_being_heard(here: Here) -> None:
+    async def main() -> None:
+        here.services.words = ["tell me everything", "thanks"]
+        here.services.seconds = 600
+        async with here.bus() as server:
+            await here.kitchen.says()
+            await until(lambda: here.kitchen.count("audio-chunk") > 0)
+            peer, may_end = door_of(server, "kitchen")._peer, asyncio.Event()
+            send = peer.send
+
+            async def send_slowly(kind: str, *rest: Any) -> None:
+                if kind == "audio-stop":
+                    await may_end.wait()
+                await send(kind, *rest)
+
+            peer.send = send_slowly
+            await here.kitchen.says()
+            await until(lambda: here.asked == ["tell me everything", "thanks"])
+            may_end.set()
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
 def test_who_listens_all_the_time_hears_only_stop_while_it_speaks(here: Here) -> None:
     async def main() -> None:
         here.services.words = ["a long story", "you said a long story", "now stop please", "and a short one"]

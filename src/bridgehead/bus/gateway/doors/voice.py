@@ -125,7 +125,8 @@ class VoiceDoor(Door):
         utterance, only, is_over = Utterance(), None, False
         while not is_over and (audio := await self._audio.get()):
             is_over = utterance.add(audio)
-            if utterance.said and self._speaking is not None and not self._speaking.done():
+            # Speech that was hushed may take a moment to end, and does not count.
+            if utterance.said and (speech := self._speaking) and not (speech.done() or speech.cancelling()):
                 only = STOP_WORD  # also when the speech ends before the pause behind it
         if not utterance.said and not was_called:
             return

@@ -94,7 +94,7 @@ class Guardian:
                 ],
                 setsid=True,  # out of reach of a terminal that closes and of signals to our group
             )
-        except (OSError, NotImplementedError):
+        except (OSError, NotImplementedError):  # the latter where the C library has no `setsid` for it
             os.close(ours)
         else:
             self._pipe = ours

@@ -449,9 +449,12 @@ def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(
 
                 async def calls_and_asks(turn: int) -> None:
                     """Somebody calls it and asks, again until it is heard: a satellite that is starting is deaf."""
+                    told = None
                     while len(agent.asked) < turn:
                         if listened := listens():
-                            kitchen.hears(WORDS)
+                            if door._listening is not told:
+                                kitchen.hears(WORDS)
+                            told = door._listening
                         elif waiting:
                             await waiting[-1].send("detection", name="here")
                         for _ in range(50):
@@ -464,7 +467,7 @@ def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(
                     await calls_and_asks(turn)
                     assert turn == 1 or speaking.cancelling() > 0
                     await until(lambda: door._speaking is not None and not door._speaking.done())
-        assert {question.text for question in agent.asked} == {WORDS}
+        assert [question.text for question in agent.asked] == [WORDS] * 2
 
     run(main(), deadline_s=DEADLINE_S)
 

@@ -277,7 +277,7 @@ def test_looking_for_the_commits_of_a_thread_stopped_at_any_step_leaves_no_git(c
     place = Clone(clone)
 
     look = partial(history.thread_commits, place, head, "demo-01")
-    steps = list(stopped_at_every_step(look, history.__file__))  # the tests above follow what is below it
+    steps = list(stopped_at_every_step(look, *FOLLOWED, history.__file__))
 
     assert len(steps) > 50
 

@@ -6,6 +6,7 @@ A state machine over turns: what it returns depends on what stands where in hist
 """
 
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -130,17 +131,18 @@ class _Named:
     """Finds the turns that another one names, by commit or by hash, among many."""
 
     def __init__(self, turns: Iterable[Turn]) -> None:
-        self._by_commit: dict[str, list[Turn]] = {}
+        self._turns = sorted(turns, key=lambda turn: turn.commit_sha or "")
+        self._commits = [turn.commit_sha or "" for turn in self._turns]
         self._by_hash: dict[str, list[Turn]] = {}
-        for turn in turns:
-            self._by_commit.setdefault((turn.commit_sha or "")[:_SHORTEST], []).append(turn)
+        for turn in self._turns:
             self._by_hash.setdefault(turn.body_hash, []).append(turn)
 
     def by(self, answer: Turn) -> Iterator[Turn]:
-        for reference in filter(None, answer.references):
-            for turn in self._by_commit.get(reference[:_SHORTEST], ()):
-                if (turn.commit_sha or "").startswith(reference):
-                    yield turn
+        for reference in answer.references:
+            at = bisect_left(self._commits, reference) if len(reference) >= _SHORTEST else len(self._commits)
+            while at < len(self._commits) and self._commits[at].startswith(reference):
+                yield self._turns[at]
+                at += 1
         if answer.in_reply_to:
             yield from self._by_hash.get(answer.in_reply_to, ())
 

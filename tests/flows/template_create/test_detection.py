@@ -237,6 +237,17 @@ def test_names_below_a_namespace_that_no_directory_bears_are_left_open() -> None
     assert (proof.problems, proof.unproven) == ((), ())
 
 
+def test_a_java_package_is_spelled_alike_where_it_is_declared_and_in_the_middle_of_code() -> None:
+    path = "src/main/java/org/shop/orders/Order.java"
+    text = "package org.shop.orders;\npublic class Order { org.shop.orders.OrderId id; }\nclass OrderId { }\n"
+    analysis = CodebaseAnalysis(primary_language="Java", project_name="shop", example_files=(ExampleFile(path),))
+
+    made = make_templates(analysis, {path: text})
+
+    content = made.templates[0].content
+    assert content.count("org.{{Namespace}}.") == 2 and "shop" not in content
+
+
 def test_what_an_agent_claims_is_held_against_what_was_counted(caplog: pytest.LogCaptureFixture) -> None:
     counted = CodebaseAnalysis(primary_language="Python", framework="Flask", dependencies=("flask", "sqlalchemy"))
     claimed = CodebaseAnalysis(

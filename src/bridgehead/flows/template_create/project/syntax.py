@@ -191,7 +191,9 @@ def _tokens(root: Any, data: bytes) -> Iterator[Token]:
             kind = _kind_of_string(leaf, parents, data, importing=bool(line))
         elif "identifier" in leaf.type:
             dotted = importing is not None and importing.type.endswith("_declaration")
-            kind = Kind.MODULE if dotted else Kind.NAME
+            # A package in the middle of code, `org.shop.Order`, is spelled as where it is declared.
+            package = parents[-1].type == "scoped_type_identifier" and leaf.text.islower()
+            kind = Kind.MODULE if dotted or package else Kind.NAME
         else:
             continue
         yield Token(leaf.start_byte, leaf.end_byte, kind, line)

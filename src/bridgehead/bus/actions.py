@@ -31,6 +31,8 @@ class ToBus(msgspec.Struct, frozen=True, gc=False):
     """Write this message to the hub."""
 
     message: Message
+    echo: Outcome | None = None
+    """What becomes of its echo where that is certain: a hub of ours need not send it back then."""
 
 
 class Later(msgspec.Struct, frozen=True):

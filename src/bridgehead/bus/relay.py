@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, get_args
 
 import msgspec
 
@@ -69,8 +68,6 @@ class Relay(HubListener):
         self._now = self._clock.monotonic
         self._connections: dict[str, ParticipantConnection] = {}
         self._joining: ParticipantConnection | None = None
-        self._pending: deque[actions.Effect] = deque()
-        self._busy = False
         self._audience_changes = 0
         self._changes: list[actions.StateChange] = []
         self._saving: asyncio.Task[None] | None = None
@@ -82,7 +79,7 @@ class Relay(HubListener):
         """Each may take what a participant says for itself, before it reaches the hub, and says so."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
-        self._carry_out: dict[type, Callable[[Any], None]] = {
+        self._carry_out: dict[type, Callable[[Any], actions.Outcome | Literal[False] | None]] = {
             actions.ToBus: self._write,
             actions.Later: self._write_later,
             actions.ToParticipant: self._deliver,
@@ -257,31 +254,33 @@ class Relay(HubListener):
     # -- carrying out ---------------------------------------------------------------------------------------------
 
     def _execute(self, effects: list[actions.Effect]) -> None:
-        pending = self._pending
-        pending.extend(effects)
-        # An embedded hub sends back what is written to it at once, in the middle of this; that waits its turn.
-        if self._busy:
-            return
-        self._busy = True
-        carry_out, next_one = self._carry_out, pending.popleft
-        try:
-            while pending:
-                effect = next_one()
-                carry_out[type(effect)](effect)
-        finally:
-            self._busy = False
+        # An embedded hub sends back what is written to it at once, in the middle of this, in its own order.
+        carry_out = self._carry_out
+        for effect in effects:
+            then = carry_out[type(effect)](effect)
+            if then is False:
+                self._correct_outcome(effects, effect)
+            elif then is not None:
+                effects.append(then)
         if len(self.counters.noted) >= BATCH:
             self.counters.add_up()
         if self.bridge.known.changes != self._audience_changes:
             self._audience_changes = self.bridge.known.changes
             self._transport.expect(self.bridge.known)
 
-    def _write(self, effect: actions.ToBus) -> None:
+    def _write(self, effect: actions.ToBus) -> actions.Outcome | Literal[False] | None:
+        """What becomes of the echo where that is known; False if the hub does not take the message."""
         for takes in self.overhearing:
             if takes(effect.message):
-                return
-        if not self._transport.send(effect.message):
-            self._correct_outcome()
+                return None
+        echo = effect.echo
+        if echo is not None and self.watcher is not None:
+            self.watcher(effect.message)
+        if not self._transport.send(effect.message, echo=echo is None):
+            return False
+        if echo is not None:
+            self.bridge.offered += 1
+        return echo
 
     def _write_later(self, effect: actions.Later) -> None:
         def due() -> None:
@@ -289,11 +288,12 @@ class Relay(HubListener):
 
         asyncio.get_running_loop().call_later(effect.delay_s, due)
 
-    def _correct_outcome(self) -> None:
+    def _correct_outcome(self, effects: list[actions.Effect], unwritten: actions.Effect) -> None:
         """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
-        outcome = self._pending[0] if self._pending else None
+        behind = next(number for number, effect in enumerate(effects, 1) if effect is unwritten)
+        outcome = effects[behind] if behind < len(effects) else None
         if isinstance(outcome, actions.Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
-            self._pending[0] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
+            effects[behind] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
             self._refuse(actions.Refused(outcome.participant, "hub_down"))
 
     def _deliver(self, effect: actions.ToParticipant) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.actions import ForgetSkill
+from bridgehead.bus.actions import ForgetSkill, ToBus
 from bridgehead.bus.assistant.assistant import Assistant
 from bridgehead.bus.hub.health import LinkHealth
+from bridgehead.bus.participants.limits import KEPT_WITHOUT_ENDS, OpenQuestions
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.participants.policy import SessionPolicy
 from bridgehead.bus.wire.message import Message
-from bridgehead.bus.wire.topics import SPEAK, to_legacy
+from bridgehead.bus.wire.topics import HANDLE, SPEAK, to_legacy
 from bus.support.bridging import frame, handed_over, make_bridge, make_record, outcomes, written
 from parsers.work import Tracer
 
@@ -97,6 +98,39 @@ def test_nothing_is_taken_for_a_copy_while_nobody_else_is_on_the_hub() -> None:
     assert [len(handed_over(bridge.hub_sent(message, 0))) for message in said] == [1, 1]
     members.append("a core")
     assert [len(handed_over(bridge.hub_sent(message, 0))) for message in said] == [1, 0]
+
+
+@pytest.mark.parametrize("profile", ["spec", "auto"])
+def test_an_utterance_comes_back_from_our_own_hub_only_if_it_concerns_another(profile: str) -> None:
+    bridge = make_bridge(profile=profile, nat=False, own_hub=True)
+    for participant in ("p1", "p2"):
+        bridge.connected(make_record(participant), 0)
+    asked = frame(HANDLE, {"utterances": ["hi"]}, session={"session_id": "s"})
+    alone = bridge.received("p1", asked, 0)
+    assert outcomes([effect.echo for effect in alone if isinstance(effect, ToBus) and effect.echo]) == [
+        ("p1", "dropped:echo")
+    ]
+    assert outcomes(alone) == [("p1", "delivered")]
+    bridge.received("p2", asked, 0)  # from now on two use the session
+    together = bridge.received("p1", asked, 0)
+    assert [effect.echo for effect in together if isinstance(effect, ToBus)] == [None]
+    assert outcomes(together) == [("p1", "delivered")]
+    addressed = bridge.received("p1", frame(HANDLE, session={"session_id": "other"}, destination="core"), 0)
+    assert [effect.echo for effect in addressed if isinstance(effect, ToBus)] == [None]
+
+
+def test_a_hub_of_somebody_else_sends_every_echo() -> None:
+    bridge = make_bridge()
+    bridge.connected(make_record("p1"), 0)
+    effects = bridge.received("p1", frame(HANDLE, session={"session_id": "s"}), 0)
+    assert [effect.echo for effect in effects if isinstance(effect, ToBus)] == [None]
+
+
+def test_questions_on_a_hub_that_marks_no_ends_are_neither_refused_nor_kept_for_ever() -> None:
+    questions = OpenQuestions()
+    assert [questions.begin("s", f"u{number}", 0.0, None) for number in range(1000)] == [None] * 1000
+    assert questions.begin("s", "u999", 0.0, None) == "twin"
+    assert len(questions.take_all()) == KEPT_WITHOUT_ENDS
 
 
 @pytest.mark.parametrize("profile", ["spec", "auto"])

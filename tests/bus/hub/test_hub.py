@@ -14,10 +14,11 @@ import pytest
 
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.loopback_hub import LoopbackHub
-from bridgehead.bus.hub.hub import Hub, HubSettings
+from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.sockets.base import Answer, Ends, Request, Upgrade
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.sockets.origin import find_user
+from bridgehead.bus.transports.base import HubListener
 from bridgehead.bus.wire.message import Message
 from bus.support.hubs import member, needs_ovos, ovos_environment, run_ovos, served_hub
 from bus.support.running import run, until
@@ -142,6 +143,30 @@ def test_what_a_listener_publishes_while_being_told_comes_after_what_it_was_told
             await asker.send(b'{"type":"question"}')
             assert [json.loads(await asker.receive())["type"] for _ in range(2)] == ["question", "answer"]
             assert heard == ["question", "answer"]
+
+    run(main())
+
+
+def test_a_place_at_the_hub_gets_its_own_messages_unless_it_wants_none_back() -> None:
+    class Place(HubListener):
+        def __init__(self) -> None:
+            self.heard: list[str] = []
+
+        def received(self, message: Message) -> None:
+            self.heard.append(message.type)
+
+    async def main() -> None:
+        hub, first, second = Hub(), Place(), Place()
+        transport, other = MemoryTransport(hub), MemoryTransport(hub)
+        await transport.connect(first)
+        await other.connect(second)
+        for echo in (True, False):
+            assert transport.send(Message(f"echo.{echo}"), echo=echo)
+        assert (first.heard, second.heard) == (["echo.True"], ["echo.True", "echo.False"])
+        await other.close()
+        assert not other.send(Message("too.late"))
+        transport.send(Message("alone"))
+        assert (first.heard[1:], second.heard[2:]) == (["alone"], [])
 
     run(main())
 

@@ -177,6 +177,33 @@ def test_a_link_that_is_dialling_is_stopped_although_its_library_does_not_hear_o
     run(main())
 
 
+class HalfWay:
+    """Gets as far as a connection the first time, and fails behind it."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    async def connect(self, listener: Any) -> None:
+        self.steps.append("connected")
+        if len(self.steps) == 1:
+            raise OSError("the subscription was not answered")
+
+    async def close(self) -> None:
+        self.steps.append("closed")
+
+
+def test_a_connection_that_came_half_way_is_closed_before_the_next_attempt() -> None:
+    async def main() -> None:
+        dialled = HalfWay()
+        link = HubLink(dialled, RecordingListener(), list[HealthEvent]().append)
+        link.start()
+        await link.connected()
+        assert dialled.steps == ["connected", "closed", "connected"]
+        await link.stop()
+
+    run(main())
+
+
 def test_refused_credentials_are_not_hammered() -> None:
     async def main() -> None:
         hub = Hub(HubSettings(token="new"))

@@ -7,14 +7,13 @@ the shell around it (relay.py); the vectors and the property tests drive this cl
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bridgehead.bus import actions
 from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
 from bridgehead.bus.bridge.deliveries import Deliveries
-from bridgehead.bus.bridge.echoes import Echo, EchoTable, HubNames, RestartEchoes
+from bridgehead.bus.bridge.echoes import EchoTable, HubNames, RestartEchoes
 from bridgehead.bus.bridge.registrations import Registrations
 from bridgehead.bus.bridge.routing import Match, Offer, Router
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -60,6 +59,7 @@ class Bridge:
         self._router = Router(settings, self.known)
         self._names = HubNames(settings.profile, own_hub=own_hub, is_alone=is_alone)
         self._echoes = EchoTable()
+        self._own_hub = own_hub
         self._deliveries = Deliveries(settings, self.known)
         self._registrations = Registrations(settings, self.known)
         self._restart = RestartEchoes(now if past.sources else None)
@@ -265,31 +265,19 @@ class Bridge:
         """The hub carried `message`: offer it to whom it concerns."""
         effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
         echo = self._echoes.answer(message, now)
-        if echo is not None and (only := self._router.only_recipient(message)) and only.id == echo.author:
-            self.offered += 1
-            hub_session = message.context["session"]["session_id"]
-            topic = topics.spec_topic(message.type)
-            effects.append(actions.Outcome(only.id, "out", topic, "dropped", "echo", hub_session))
-        elif (reason := self._ignored_for(message, echo, now)) is not None:
-            effects.append(actions.HubIgnored(reason))
-        else:
-            self._offer(self._understood(message, echo), now, effects)
-        return effects
-
-    def _ignored_for(self, message: Message, echo: Echo | None, now: float) -> str | None:
+        names = self._names
         if not topics.is_plain(message):
-            return "malformed" if has_malformed_carrier(message) else "twin"
-        if self._names.translates and echo is None and self._names.is_copy(message, now):
-            return "duplicate"
-        return None
-
-    def _understood(self, message: Message, echo: Echo | None) -> Offer:
-        carried = message.context.get("session")
-        hub_session = session_id(carried)
-        named = None if carried is None else hub_session
-        if self._names.translates and topics.spec_topic(message.type) != message.type:
-            message = topics.to_spec(message) or message
-        return Offer(message, hub_session, echo, named, 1 if echo is None else echo.hops + 1)
+            effects.append(actions.HubIgnored("malformed" if has_malformed_carrier(message) else "twin"))
+        elif names.translates and echo is None and names.is_copy(message, now):
+            effects.append(actions.HubIgnored("duplicate"))
+        else:
+            if names.translates and topics.spec_topic(message.type) != message.type:
+                message = topics.to_spec(message) or message
+            carried = message.context.get("session")
+            hub_session = session_id(carried)
+            named, hops = None if carried is None else hub_session, 1 if echo is None else echo.hops + 1
+            self._offer(Offer(message, hub_session, echo, named, hops), now, effects)
+        return effects
 
     def _adopt_session(self, offer: Offer) -> None:
         for participant, _signal in self.known.by_session(offer.hub_session):
@@ -317,7 +305,7 @@ class Bridge:
                 obstacle = self._restart.obstacle(participant, offer.message, now)
             if obstacle is None:
                 message = self._router.addressed_to(participant, offer)
-                effects += self._deliveries.deliver(participant, message, offer, signal, now)
+                self._deliveries.deliver(participant, message, offer, signal, now, effects)
             else:
                 effects.append(self._deliveries.dropped(participant, offer, obstacle))
                 rendered = rendered or obstacle == "rendered"
@@ -371,8 +359,7 @@ class Bridge:
         self.taken += 1
         verdict = self._admission.admit(participant, frame, value, hops, now)
         if isinstance(verdict, Admitted):
-            effects += self._inject(participant, verdict, len(frame), now)
-            return effects
+            return effects + self._inject(participant, verdict, len(frame), now)
         if isinstance(verdict, Ignored):
             outcome = actions.Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame))
             return [*effects, outcome]
@@ -380,26 +367,27 @@ class Bridge:
 
     def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[actions.Effect]:
         message, hub_session = admitted.message, admitted.hub_session
+        topic, is_question = message.type, message.type == topics.HANDLE
         if self._stopping or not self._hub_is_up:
             reason = "shutdown" if self._stopping else "hub_down"
             return [
                 actions.Refused(participant.id, reason, _named(message.context.get("utterance_id"))),
-                actions.Outcome(participant.id, "in", message.type, "dropped", reason, hub_session, size),
+                actions.Outcome(participant.id, "in", topic, "dropped", reason, hub_session, size),
             ]
-        if message.type == topics.HANDLE:
+        if is_question:
             utterance_id = message.context.get("utterance_id")
-            limit = participant.record.limits.open_questions if self._hub_marks_ends else sys.maxsize
+            limit = participant.record.limits.open_questions if self._hub_marks_ends else None
             obstacle = participant.questions.begin(hub_session, utterance_id, now, limit)
             if obstacle == "twin":
-                return [actions.Outcome(participant.id, "in", message.type, "dropped", "twin", hub_session, size)]
+                return [actions.Outcome(participant.id, "in", topic, "dropped", "twin", hub_session, size)]
             if obstacle is not None:
-                return self._refuse(participant, Denied(obstacle, {}, message.type), size, now)
-        tracked = message.type in topics.TRACKED
+                return self._refuse(participant, Denied(obstacle, {}, topic), size, now)
+        tracked = topic in topics.TRACKED
         if tracked and not self._registrations.has_room(participant, admitted):
-            crowded = Denied("policy_denied", {"field": "type", "value": message.type}, message.type)
+            crowded = Denied("policy_denied", {"field": "type", "value": topic}, topic)
             return self._refuse(participant, crowded, size, now)
         effects: list[actions.Effect] = []
-        if hub_session not in (DEFAULT, participant.latest_session):
+        if hub_session != participant.latest_session and hub_session != DEFAULT:
             effects, owed = self._registrations.own_session(participant, admitted)
             effects += self._originate(owed, now)
         if admitted.hops or participant.hops:
@@ -408,8 +396,12 @@ class Bridge:
             effects += self._registrations.note(participant, admitted)
         if participant.site is not None or "site_id" in message.context["session"]:
             self.known.place(participant, self._router.site_of(message))
-        effects.append(self._written(message, participant.id, admitted.hops, now))
-        effects.append(actions.Outcome(participant.id, "in", message.type, "delivered", None, hub_session, size))
+        outcome = actions.Outcome(participant.id, "in", topic, "delivered", None, hub_session, size)
+        if is_question and self._own_hub and self._router.concerns_one(message, hub_session):
+            echo = actions.Outcome(participant.id, "out", topic, "dropped", "echo", hub_session)
+            effects += (actions.ToBus(self._names.written(message, now), echo), outcome)
+        else:
+            effects += (self._written(message, participant.id, admitted.hops, now), outcome)
         return effects
 
     def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[actions.Effect]:

@@ -21,19 +21,19 @@ class Deliveries:
         self._known = known
 
     def deliver(
-        self, participant: Participant, message: Message, offer: Offer, signal: str, now: float
-    ) -> list[Effect]:
+        self, participant: Participant, message: Message, offer: Offer, signal: str, now: float, effects: list[Effect]
+    ) -> None:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
+        bounds = self._settings
         delivery = Delivery(offer.message.type, encode(message), offer.hops, offer.named_session, now, signal)
         if not participant.connected:
-            return self._hold(participant, delivery, now)
-        if not participant.stalled:
-            return [ToParticipant(participant.id, delivery), _delivered(participant, delivery, 0.0)]
-        bounds = self._settings
-        if participant.queued.fits(delivery, count=bounds.max_queued, size=bounds.max_queued_bytes):
+            effects += self._hold(participant, delivery, now)
+        elif not participant.stalled:
+            effects += (ToParticipant(participant.id, delivery), _delivered(participant, delivery, 0.0))
+        elif participant.queued.fits(delivery, count=bounds.max_queued, size=bounds.max_queued_bytes):
             participant.queued.append(delivery)
-            return []
-        return self._cut_off(participant, delivery, now)
+        else:
+            effects += self._cut_off(participant, delivery, now)
 
     def dropped(self, participant: Participant, offer: Offer, reason: str) -> Outcome:
         """The outcome of a message that was offered but does not go."""

@@ -13,7 +13,7 @@ from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.participants.record import Grant, Role
 from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations
-from bridgehead.bus.wire.session import DEFAULT, session_id
+from bridgehead.bus.wire.session import DEFAULT
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
@@ -45,8 +45,6 @@ class Router:
         self._readiness = frozenset(settings.readiness_topics)
         self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
         """Topics that may concern others than those who use the session."""
-        self._beyond_author = self._beyond_sessions | {topics.SPEAK, topics.SPEECH, topics.HANDLED}
-        """The same, and those whose echo is more than an echo (B-14, B-35, B-51)."""
         self._hidden_source = settings.hidden_source
 
     def recipients(self, offer: Offer) -> Sequence[Match]:
@@ -76,13 +74,14 @@ class Router:
             self._match_topic(offer, found, addressed=bool(addressed))
         return list(found.items()) if len(found) < 2 else sorted(found.items(), key=lambda match: match[0].ordinal)
 
-    def only_recipient(self, message: Message) -> Participant | None:
-        """The one participant that uses the session of an echo that can concern nobody else (B-21)."""
-        context = message.context
-        if topics.spec_topic(message.type) in self._beyond_author or "destination" in context or not self._by_session:
-            return None
-        matches = self._register.by_session(session_id(context.get("session")))
-        return matches[0][0] if len(matches) == 1 else None
+    def concerns_one(self, message: Message, hub_session: str) -> bool:
+        """Whether an utterance can concern nobody but the one who uses its session (B-21)."""
+        return (
+            len(self._register.by_session(hub_session)) == 1
+            and "destination" not in message.context
+            and self._by_session
+            and message.type not in self._beyond_sessions
+        )
 
     def _in_session(self, offer: Offer) -> Sequence[Match]:
         if offer.hub_session == DEFAULT or not self._by_session:
@@ -174,7 +173,8 @@ class Router:
                 adopted = {**adopted, "session_id": local}
                 if message.type == topics.SYNC:
                     data = translate_sync(data, hub_session, local)
-            context = context if adopted is carried else {**context, "session": adopted}
+            if adopted is not carried:
+                context = {**context, "session": adopted}
         if self._hidden_source is not None and "source" in context:
             context = {**context, "source": self._hidden_source}
         if context is not message.context:

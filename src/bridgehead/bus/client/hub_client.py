@@ -67,7 +67,7 @@ class HubClient(Closing):
             if not isinstance(read, Malformed):
                 return read.message
 
-    async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 30.0) -> Spoken:
+    async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 60.0) -> Spoken:
         """Say something in our own session and collect what is spoken until the round is over."""
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
         asked = Message(HANDLE, data, {"source": "bridgehead-cli", "session": self.session})

@@ -177,7 +177,7 @@ class Satellite(Closing):
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
         return Message(HANDLE, data, context | ({"session": self.session} if self.session else {}))
 
-    async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 30.0) -> Spoken:
+    async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 60.0) -> Spoken:
         """Say something and collect what is spoken until the round is over or `wait_s` have passed."""
         ours = secrets.token_hex(8)
         self._open = self._utterance(text, lang, {"utterance_id": ours})

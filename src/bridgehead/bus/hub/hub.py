@@ -12,7 +12,7 @@ import hmac
 import logging
 import socket
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -85,8 +85,10 @@ class Hub(Site):
         self.counts: Counter[str] = Counter()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
-        self._listeners: tuple[tuple[object, OnMessage, bool], ...] = ()
-        """Every listener with its token and whether it gets its own messages too."""
+        self._listeners: dict[object, OnMessage] = {}
+        self._everybody: tuple[OnMessage, ...] = ()
+        self._others: dict[object, tuple[OnMessage, ...]] = {}
+        """By the token of a listener that does not get its own messages: all the rest."""
         self._pending: deque[tuple[Message, object]] = deque()
         self._unsent: list[_Published] = []
         self._notifying = False
@@ -144,11 +146,20 @@ class Hub(Site):
     def listen(self, listener: OnMessage, *, echo: bool = True) -> object:
         """Get every message inside this process; the returned token names the listener when it publishes."""
         token = object()
-        self._listeners = (*self._listeners, (token, listener, echo))
+        self._listeners[token] = listener
+        self._arrange(self._others if echo else (*self._others, token))
         return token
 
     def stop_listening(self, token: object) -> None:
-        self._listeners = tuple(entry for entry in self._listeners if entry[0] is not token)
+        self._listeners.pop(token, None)
+        self._arrange(other for other in self._others if other is not token)
+
+    def _arrange(self, without_echo: Iterable[object]) -> None:
+        self._everybody = tuple(self._listeners.values())
+        self._others = {
+            own: tuple(listener for token, listener in self._listeners.items() if token is not own)
+            for own in without_echo
+        }
 
     def take(self, frame: bytes, sender: HubMember) -> None:
         """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
@@ -175,20 +186,17 @@ class Hub(Site):
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        if self._listeners:
-            self._pending.append((message, sender))
-            # A listener may publish while it is being called; that waits its turn, so all see one order.
-            if not self._notifying:
-                self._notify()
-
-    def _notify(self) -> None:
+        pending = self._pending
+        pending.append((message, sender))
+        # A listener may publish while it is being called; that waits its turn, so all see one order.
+        if self._notifying:
+            return
         self._notifying = True
         try:
-            while self._pending:
-                message, sender = self._pending.popleft()
-                for token, listener, echo in self._listeners:
-                    if echo or token is not sender:
-                        listener(message)
+            while pending:
+                message, sender = pending.popleft()
+                for listener in self._others.get(sender, self._everybody):
+                    listener(message)
         finally:
             self._notifying = False
 
@@ -299,12 +307,12 @@ class MemoryTransport:
         self._listener_token: object | None = None
 
     async def connect(self, listener: HubListener) -> None:
-        self._listener_token = self._hub.listen(listener.received)
+        self._listener_token = self._hub.listen(listener.received, echo=False)
 
-    def send(self, message: Message) -> bool:
+    def send(self, message: Message, *, echo: bool = True) -> bool:
         if self._listener_token is None:
             return False
-        self._hub.publish(message, self._listener_token)
+        self._hub.publish(message, None if echo else self._listener_token)
         return True
 
     def expect(self, audience: Audience) -> None:

@@ -80,6 +80,8 @@ class HubLink:
             if self._up.is_set():
                 pauses = waits()
                 await self._down.wait()
+            else:
+                await self._dialled.close()  # it may have come half-way
             await asyncio.sleep(REFUSED_RETRY_S if refused else next(pauses))
 
     async def _dial(self) -> bool:

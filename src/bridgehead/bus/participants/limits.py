@@ -51,6 +51,7 @@ class Backlog:
 
 OPEN_S: Final = 120.0
 """A question without an end marker counts as open for so long."""
+KEPT_WITHOUT_ENDS: Final = 64
 VIOLATIONS: Final = 10
 VIOLATION_WINDOW_S: Final = 60.0
 
@@ -95,8 +96,11 @@ class OpenQuestions:
         self._open: deque[OpenQuestion] = deque()
         self._ended: deque[tuple[str, str | None]] = deque(maxlen=16)
 
-    def begin(self, hub_session: str, utterance_id: object, now: float, limit: int) -> str | None:
-        """One more begins, unless it is one too many, or a `twin`: open, or held for a reconnect, and asked again."""
+    def begin(self, hub_session: str, utterance_id: object, now: float, limit: int | None) -> str | None:
+        """One more begins, unless it is one too many, or a `twin`: open, or held for a reconnect, and asked again.
+
+        Without `limit`, where no hub marks ends, the oldest makes room.
+        """
         named = utterance_id if isinstance(utterance_id, str) else None
         if named:
             asked = (hub_session, named)
@@ -104,8 +108,10 @@ class OpenQuestions:
                 return "twin"
         while self._open and now - self._open[0].at >= OPEN_S:
             self._open.popleft()
-        if len(self._open) >= limit:
-            return "too_many_questions"
+        if len(self._open) >= (KEPT_WITHOUT_ENDS if limit is None else limit):
+            if limit is not None:
+                return "too_many_questions"
+            self._open.popleft()
         self._open.append(OpenQuestion(hub_session, named, now))
         return None
 

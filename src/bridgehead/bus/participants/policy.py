@@ -119,7 +119,7 @@ class Imposed:
 
     def left_out(self, hub_session: str, session: Session) -> Session:
         """`session` as the client may adopt it."""
-        if self._names.keys().isdisjoint(session):
+        if not self._names or self._names.keys().isdisjoint(session):
             return session
         plain = dict(session)
         for field in self._names.keys() & session.keys():

@@ -46,8 +46,11 @@ class Transport(Protocol):
         """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""
         ...
 
-    def send(self, message: Message) -> bool:
-        """Put a message on the hub without waiting; False when the hub takes nothing more."""
+    def send(self, message: Message, *, echo: bool = True) -> bool:
+        """Put a message on the hub without waiting; False when the hub takes nothing more.
+
+        Without `echo` it does not come back; only hubs of ours are asked for that.
+        """
         ...
 
     def expect(self, audience: Audience) -> None:

@@ -105,7 +105,7 @@ class NatsTransport:
         self._follower.expect(self._audience)
         await self._follower.begin(self._access)
 
-    def send(self, message: Message) -> bool:
+    def send(self, message: Message, *, echo: bool = True) -> bool:
         if self._publisher is None or self._listener is None:
             return False
         source = message.context.get("source")
@@ -116,7 +116,8 @@ class NatsTransport:
             reply = self._subjects.taken(self._name, number)
         if not self._publisher.put(subject, encode(message), reply):
             return False
-        asyncio.get_running_loop().call_soon(self._listener.received, message)
+        if echo:
+            asyncio.get_running_loop().call_soon(self._listener.received, message)
         return True
 
     def expect(self, audience: Audience) -> None:

@@ -218,9 +218,10 @@ def has_twin_marker(message: Message) -> bool:
 
 def is_plain(message: Message) -> bool:
     """Whether the session can be read and the message is no marked twin, as nearly all are."""
-    session = message.context.get("session")
+    context = message.context
+    session = context.get("session")
     return (session is None or isinstance(session, dict)) and (
-        TWIN_MARKERS.isdisjoint(message.context) or not has_twin_marker(message)
+        TWIN_MARKERS.isdisjoint(context) or not has_twin_marker(message)
     )
 
 

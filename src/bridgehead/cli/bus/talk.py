@@ -36,6 +36,8 @@ from bridgehead.host.terminal import escape_controls
 
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
+CHAT_WAIT_S: Final = 600.0
+"""An assistant says itself when it gives up; this is for one that says nothing at all."""
 WHO: Final = "`bridgehead bus participant list` shows who is enrolled; what is said to an absent one is not kept"
 
 
@@ -74,7 +76,7 @@ def _talk(main: Coroutine[Any, Any, int]) -> int:
 @click.option("--say", metavar="TEXT", help="Send an utterance instead, and print what is spoken.")
 @click.option("--to", metavar="ID", help="Send to this participant only; with --say, speak TEXT to it.")
 @click.option("--lang", metavar="TAG", help="Language of the utterance.")
-@click.option("--wait", "wait_s", type=float, default=30.0, show_default=True, help="Seconds to wait for a reply.")
+@click.option("--wait", "wait_s", type=float, default=60.0, show_default=True, help="Seconds to wait for a reply.")
 @_reaching
 @click.pass_obj
 def send(
@@ -212,7 +214,7 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
                     await _answer(app, reached, given)
                     continue
                 try:
-                    spoken = await reached.ask(said, lang)
+                    spoken = await reached.ask(said, lang, wait_s=CHAT_WAIT_S)
                 except SendRefused as refused:  # the next line may be taken
                     app.say(escape_controls(refused.message))
                 else:

@@ -258,9 +258,11 @@ class Relay(HubListener):
         carry_out = self._carry_out
         for effect in effects:
             then = carry_out[type(effect)](effect)
+            if then is None:
+                continue
             if then is False:
                 self._correct_outcome(effects, effect)
-            elif then is not None:
+            else:
                 effects.append(then)
         if len(self.counters.noted) >= BATCH:
             self.counters.add_up()

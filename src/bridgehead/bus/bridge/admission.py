@@ -110,6 +110,7 @@ class Admission:
     def _consider(
         self, participant: Participant, message: Message, hops: int, channel: str
     ) -> Admitted | Denied | Ignored:
+        """Judge a readable message and give it its session on the hub: translated, placed, gated."""
         terms = participant.terms
         if not terms.freely_published(message.type) or not is_plain(message):
             if (objection := self._objection(participant, message)) is not None:
@@ -118,7 +119,21 @@ class Admission:
         context = {**message.context, "source": participant.source}
         if "destination" in context and (foreign := self._readdress(participant, context)):
             return self._policy_denied(participant, message, "destination", foreign)
-        return self._put_in_session(participant, message, context, hops, channel)
+        located = self._session_on_hub(participant, context.get("session"), channel)
+        if located is None:
+            return self._policy_denied(participant, message, "session_id", DEFAULT)
+        local, hub_session, session = located
+        if "site_id" in session and not terms.is_placed and session["site_id"] not in self._no_sites:
+            # A group belongs to those the operator put there; who only says so could stop another's speech.
+            session = {key: value for key, value in session.items() if key != "site_id"}
+        if terms.gates_sessions:
+            participant.imposed.note(participant.record.policy, hub_session, session)
+            session = terms.gate(session)
+        context["session"] = session
+        data = message.data
+        if message.type == SYNC and local != hub_session:
+            data = translate_sync(data, local, hub_session)
+        return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
     def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
         """What keeps the message out, in the order of bus §6, None if nothing does."""
@@ -145,27 +160,6 @@ class Admission:
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
         return next((name for name in addressed if self._sources.belongs_to_another(name, participant.id)), None)
-
-    def _put_in_session(
-        self, participant: Participant, message: Message, context: dict[str, Any], hops: int, channel: str
-    ) -> Admitted | Denied:
-        """Give the message its session on the hub: translated, placed, gated. `context` is its own to change."""
-        located = self._session_on_hub(participant, context.get("session"), channel)
-        if located is None:
-            return self._policy_denied(participant, message, "session_id", DEFAULT)
-        local, hub_session, session = located
-        terms = participant.terms
-        if "site_id" in session and not terms.is_placed and session["site_id"] not in self._no_sites:
-            # A group belongs to those the operator put there; who only says so could stop another's speech.
-            session = {key: value for key, value in session.items() if key != "site_id"}
-        if terms.gates_sessions:
-            participant.imposed.note(participant.record.policy, hub_session, session)
-            session = terms.gate(session)
-        context["session"] = session
-        data = message.data
-        if message.type == SYNC and local != hub_session:
-            data = translate_sync(data, local, hub_session)
-        return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
     def _session_on_hub(
         self, participant: Participant, carried: Session | None, channel: str = ""

@@ -34,7 +34,7 @@ from bridgehead.council.runtimes.static.seat import (
     quoted,
     titled,
 )
-from bridgehead.council.runtimes.static.weighing import place_of, weigh
+from bridgehead.council.runtimes.static.weighing import MARKED, place_of, weigh
 from bridgehead.council.scope.scope import Scope
 from bridgehead.host import process
 from bridgehead.host.command import Command, CommandResult
@@ -298,6 +298,44 @@ def test_two_rules_about_one_weakness_of_a_line_are_one_finding() -> None:
 )
 def test_the_kind_of_a_place_is_told_by_name_and_first_lines(path: str, text: str, kind: str | None) -> None:
     assert place_of(path, text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("eval(x)  # noqa: S307\n", True),
+        ("eval(x)  # noqa: E501, S307 because\n", True),
+        ("eval(x)  # nosec B307\n", True),
+        ("# nosemgrep: eval\neval(x)\n", True),
+        ("// eslint-disable-next-line no-eval\neval(x)\n", True),
+        ("eval(x) // eslint-disable-line no-eval\n", True),
+        ("exec.Command(x) //nolint:errcheck,gosec\n", True),
+        ("eval(x)  # noqa: E501\n", False),
+        ("eval(x)  # noqa\n", False),
+        ("eval(x) // eslint-disable-line no-console\n", False),
+        ("y = 1  # nosec\neval(x)\n", False),
+        ("eval(x)\n# nosec\n", False),
+    ],
+)
+def test_a_line_marked_as_reviewed_counts_for_less_except_in_a_change(text: str, marked: bool) -> None:
+    line = next(number for number, one in enumerate(text.split("\n"), 1) if one.startswith("e"))
+    said = [("ast-grep", message(line, Severity.HIGH))]
+    [found] = weigh(said, {"a.py": text}, most_places=2, trusts_marks=True)
+    assert (found.first.severity, found.place) == ((Severity.LOW, MARKED) if marked else (Severity.HIGH, None))
+    [in_a_change] = weigh(said, {"a.py": text}, most_places=2)
+    assert in_a_change.first.severity is Severity.HIGH
+    [of_others] = weigh([("ruff", said[0][1])], {"a.py": text}, most_places=2, trusts_marks=True)
+    assert of_others.first.severity is Severity.HIGH
+
+
+def test_a_mark_that_a_change_brings_does_not_silence_a_finding_in_it() -> None:
+    scope = Scope(("a.py",), {"a.py": "def f(x):\n    return eval(x)  # noqa: S307\n"})
+    whole, change = (
+        examine(one, [tool for tool in installed() if isinstance(tool, AstGrep)], ENVIRONMENT, timeout_seconds=300)
+        for one in (scope, replace(scope, diff="+    return eval(x)  # noqa: S307\n"))
+    )
+    assert [one.severity for one in whole.outputs] == [Severity.LOW]
+    assert [one.severity for one in change.outputs] == [Severity.HIGH]
 
 
 @pytest.mark.parametrize(

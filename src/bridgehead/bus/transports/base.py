@@ -47,10 +47,7 @@ class Transport(Protocol):
         ...
 
     def send(self, message: Message, *, echo: bool = True) -> bool:
-        """Put a message on the hub without waiting; False when the hub takes nothing more.
-
-        Without `echo` it does not come back; only hubs of ours are asked for that.
-        """
+        """Put a message on the hub without waiting; False when it takes nothing more. Our own leave the echo out."""
         ...
 
     def expect(self, audience: Audience) -> None:

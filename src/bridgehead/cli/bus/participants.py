@@ -151,16 +151,6 @@ def list_participants(app: App, state: str | None) -> None:
     )
 
 
-@participant.command("show", cls=Command, examples=("bridgehead bus participant show kitchen",))
-@click.argument("participant_id", metavar="ID")
-@state_option
-@click.pass_obj
-def show_participant(app: App, participant_id: str, state: str | None) -> None:
-    """Show one participant's record with defaults filled in."""
-    _settings, folder = settings_and_folder(app, state)
-    show_record(app, enrolment.find_record(folder, participant_id))
-
-
 @participant.command("revoke", cls=Command, examples=("bridgehead bus participant revoke kitchen",))
 @click.argument("participant_id", metavar="ID")
 @state_option
@@ -192,14 +182,18 @@ def policy() -> None:
     """Show, change and test participants' rights."""
 
 
-@policy.command("show", cls=Command, examples=("bridgehead bus policy show kitchen",))
-@click.argument("participant_id", metavar="ID")
-@state_option
-@click.pass_obj
-def show_policy(app: App, participant_id: str, state: str | None) -> None:
-    """Show the effective record, including defaults."""
-    _settings, folder = settings_and_folder(app, state)
-    show_record(app, enrolment.find_record(folder, participant_id))
+def _show(group: click.Group) -> None:
+    @group.command("show", cls=Command, examples=(f"bridgehead bus {group.name} show kitchen",))
+    @click.argument("participant_id", metavar="ID")
+    @state_option
+    @click.pass_obj
+    def show(app: App, participant_id: str, state: str | None) -> None:
+        """Show one participant's record, including defaults."""
+        show_record(app, enrolment.find_record(settings_and_folder(app, state)[1], participant_id))
+
+
+_show(participant)
+_show(policy)
 
 
 @policy.command(

@@ -140,7 +140,7 @@ def examine(
         if path in unread
     }
     answers.write(new, known)
-    examined = _examined(analysers, said, texts, withheld=scope.withheld_texts)
+    examined = _examined(analysers, said, texts, scope)
     missed = [f"analyser_absent:{one.name}" for one in absent if any(map(one.wants, readable))]
     return replace(examined, warnings=(*examined.warnings, *missed))
 
@@ -186,7 +186,7 @@ def _examined(
     analysers: Sequence[Analyser],
     replies: Sequence[dict[str, list[Message]] | UnreadableAnswer],
     texts: Mapping[str, str],
-    withheld: Mapping[str, str],
+    scope: Scope,
 ) -> Examined:
     pairs = list(zip(analysers, replies, strict=True))
     answered = [(one, said) for one, said in pairs if not isinstance(said, UnreadableAnswer)]
@@ -195,12 +195,12 @@ def _examined(
         says = "; ".join(str(said) for said in replies if isinstance(said, UnreadableAnswer))
         return Examined((), (), (), failure=f"cli_error: {says or 'no analyser is installed'}")
     by_tool = [(one.name, message) for one, said in answered for found in said.values() for message in found]
-    found = weigh(by_tool, texts, _MOST_PLACES)
+    found = weigh(by_tool, texts, _MOST_PLACES, trusts_marks=scope.diff is None)
     if len(found) > MOST_OUTPUTS:
         failures.append(f"static_truncated:{len(found) - MOST_OUTPUTS}")
     domains = tuple(sorted({domain for one, _ in answered for domain in one.domains}))
     names = tuple(one.name for one, _ in answered)
-    return Examined(tuple(_outputs(found[:MOST_OUTPUTS], texts, withheld)), names, domains, tuple(failures))
+    return Examined(tuple(_outputs(found[:MOST_OUTPUTS], texts, scope.withheld_texts)), names, domains, tuple(failures))
 
 
 def _outputs(found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mapping[str, str]) -> list[Output]:

@@ -138,7 +138,7 @@ def _problem(result: CommandResult) -> str | None:
     if result.exit_code != 0:
         said = result.error_text().strip()[-_STDERR_SHOWN:]
         return f"{program} ended with {result.exit_code}" + (f": {said}" if said else "")
-    return None if result.stdout.strip() else f"{program} ended with 0 and said nothing"
+    return None if result.stdout.strip() else f"{program} ended with exit code 0 and no output"
 
 
 class PendingHandler(Handler):

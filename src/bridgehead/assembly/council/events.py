@@ -140,7 +140,7 @@ class CouncilRecord:
                 asked = self._halted_key(seat, calls.seating(seat))
                 key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
                 try:
-                    store.withdraw_pending(key, reason="the bridge was seated again")
+                    store.withdraw_pending(key, reason="the seat was retried")
                 except BridgeheadError:
                     continue  # it was never asked about
 

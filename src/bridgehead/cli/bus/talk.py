@@ -36,7 +36,7 @@ from bridgehead.host.terminal import escape_controls
 
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
-WHO: Final = "`bridgehead bus participant list` shows who is enrolled; what is said to an absent one is not kept"
+WHO: Final = "`bridgehead bus participant list` shows who is enrolled; messages to a disconnected one are not kept"
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,7 +150,7 @@ def ask(app: App, participant: str, question: str, lang: str | None, wait_s: flo
     request = SpeakRequest(question, lang, participant=participant, wait_s=wait_s)
     answer = speak(settings_and_folder(app, state)[1], request, SpokenAnswer)
     if answer.text is None:
-        raise BridgeheadError(answer.problem or f"{participant} said nothing", hint=WHO)
+        raise BridgeheadError(answer.problem or f"{participant} did not answer", hint=WHO)
     said = answer.text
     app.emit({"participant": participant, "answer": said}, lambda: escape_controls(said))
     return ExitCode.DONE
@@ -162,7 +162,7 @@ def _message(topic: str, data: bytes, to: str | None) -> Message:
     frame = b'{"type":%b,"data":%b,"context":%b}' % parts
     read = read_frame(frame)
     if not isinstance(read, Accepted):
-        raise UserError(f"this is not a message: {read.reason}", hint="DATA must be one JSON object")
+        raise UserError(f"DATA is not valid: {read.reason}", hint="write one JSON object")
     return read.message
 
 

@@ -131,7 +131,7 @@ for _command in (show, list_, gate, dismiss, baseline):
     )
 )
 @click.argument("review_id", required=False)
-@click.option("--retry", multiple=True, metavar="BRIDGE", help="Ask this runtime again; repeatable.")
+@click.option("--retry", multiple=True, metavar="SEAT", help="Ask this seat again; repeatable.")
 @click.option("--close", is_flag=True, help="Stop waiting and write the report.")
 @options.gate_option
 @options.sarif_option

@@ -138,7 +138,7 @@ def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
     ids = [one.id for one in listed]
     twice = [one for one in dict.fromkeys(ids) if ids.count(one) > 1]
     if not listed or twice:
-        problem = f"{', '.join(twice)} is there twice" if twice else "it is empty"
+        problem = f"{', '.join(twice)} appears twice" if twice else "it is empty"
         raise UserError(f"{path} is not a list of requirements: {problem}", hint=_REQUIREMENT)
     return listed
 

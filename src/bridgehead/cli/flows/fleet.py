@@ -65,7 +65,9 @@ def submit(
 
     flow, _ = find_flow(name, app.cwd)
     if flow.keeps_state_file or flow.read_words is not None:
-        raise UserError(f"flow {flow.name} works on files of a project and was not submitted", hint="use: flow run")
+        raise UserError(
+            f"flow {flow.name} needs project files and was not submitted", hint=f"bridgehead flow run {name}"
+        )
     settings = {**defaults_of(flow), **read_options(flow, words)}
     refuse_incomplete(flow, settings)
     at = None if moment is None else _moment(moment)

@@ -121,7 +121,7 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: S
         raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", way)
     if request.key is not None:
         if flow.keeps_state_file:
-            raise FlowMistake(f"--id is not for {flow.name}: its state file says which run it is")
+            raise FlowMistake(f"--id cannot be used with {flow.name}: its state file identifies the run")
         known = _under_key(flow, request, journal, root)
         if known is not None:
             return known
@@ -129,7 +129,7 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: S
     if flow.keeps_state_file:
         return _open_by_state_file(flow, request, files, journal, paused)
     if os.path.lexists(files.state_path):
-        way = "resume it with: bridgehead flow run template-create --resume, or with --fresh start it over"
+        way = "resume it with: bridgehead flow run template-create --resume, or start over with --fresh"
         raise OtherRun(root, "template-create", f"flow {flow.name}", way)
     return _open_by_journal(flow, request, journal, root, paused)
 

@@ -95,7 +95,7 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a call; RpcError when there is no such tool."""
     tool = BY_NAME.get(str(params.get("name")))
     if tool is None:
-        raise RpcError(Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; there are: {', '.join(BY_NAME)}")
+        raise RpcError(Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; known: {', '.join(BY_NAME)}")
     try:
         reply = _returned(caller, tool, params) or _handler(tool.handler)(caller, _arguments(tool, params))
         while reply.needed is not None and reply.needed.method == ELICIT and not caller.client.sends_envelopes:

@@ -177,7 +177,7 @@ class Lizard(base.Analyser):
             rows = [row for row in csv.reader(io.StringIO(printed)) if row]
             return [self._message(row) for row in rows if int(row[1]) > self.MOST_PATHS]
         except (ValueError, IndexError, csv.Error) as error:
-            raise base.UnreadableAnswer("lizard did not print the table it promises") from error
+            raise base.UnreadableAnswer("lizard did not print its table") from error
 
     def _message(self, row: list[str]) -> base.Message:
         if len(row) != self._COLUMNS:

@@ -260,6 +260,6 @@ class UnknownAssistant(ConfigError):
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(
             f"the assistant cannot be {name!r}: {problem}",
-            hint="use openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
+            hint="use openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:COMMAND, rig:ID, "
             "or scripted (an echo)",
         )

@@ -231,9 +231,7 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
 
 
 def nothing_to_resume(why: str) -> NotFound:
-    return NotFound(
-        why, hint="list councils: bridgehead council list; retry a seat: bridgehead council resume ID --retry SEAT"
-    )
+    return NotFound(why, hint="bridgehead council list, or ask a seat again: bridgehead council resume ID --retry SEAT")
 
 
 def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:

@@ -61,7 +61,7 @@ _OPTIONS = (
         is_flag=False,
         flag_value="",
         default=None,
-        metavar="[BRIDGE]",
+        metavar="[RUNTIME]",
         help="The calling agent answers for this runtime; exits 42 with its prompts.",
     ),
     click.option("--fallback", is_flag=True, help="Use Claude alone, with a second pass over its own findings."),

@@ -135,5 +135,5 @@ def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) 
     other = journal.unfinished()
     if other is not None and (run is None or other.id != run.id):
         way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {other.id}"
-        wanted = "a second one" if run is None else run.id
+        wanted = "a second run" if run is None else run.id
         raise OtherRun(root, f"flow {other.name} ({other.id})", wanted, way)

@@ -170,7 +170,7 @@ def _aborted(report: AbortedReport) -> Iterator[str]:
     yield f"ABORTED   {sentences.one_line(report.abort_reason)}"
     for seat, reason in report.skip_reasons.items():
         yield f"  {seat:<10} {sentences.reason_in_words(sentences.one_line(reason))}"
-    yield "  bridgehead runtimes shows who could sit, and why not"
+    yield "  bridgehead runtimes shows which runtimes are available, and why others are not"
 
 
 def _painted(text: str, kind: Severity | Verdict | None, screen: Screen) -> str:

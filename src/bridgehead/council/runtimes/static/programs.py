@@ -209,7 +209,7 @@ class Secrets(base.Analyser):
         "password": re.compile(r"[a-z_]*(?:password|passwd|secret)[a-z_]*\d?\b(?![^\s\"',;)\]])"),
     }
     _TRANSLATED: ClassVar = re.compile(r"(?:^|/)(?:locales?|i18n|l10n|lang|langs|translations|intl)/|messages_\w+\.")
-    _NAMES: ClassVar = {"high-entropy-value": "random value given to the name of a secret"}
+    _NAMES: ClassVar = {"high-entropy-value": "random value in a variable named like a secret"}
 
     def wants(self, path: str) -> bool:
         return True
@@ -243,10 +243,10 @@ class Secrets(base.Analyser):
             path=path,
             line=line,
             rule=kind,
-            text=f"A secret is kept in the tree ({words})",
+            text=f"Hard-coded secret ({words})",
             severity=base.by_longest_prefix(kind, self.SEVERITY, Severity.HIGH),
             domain="security",
-            action="take it out, revoke it, and read it from the environment or a secret store",
+            action="Everyone who can read the code can use it. Revoke it, and read it from the environment or a secret store.",
             quotable=False,
             cwe=798,
         )

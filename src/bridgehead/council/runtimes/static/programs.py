@@ -246,7 +246,7 @@ class Secrets(base.Analyser):
             text=f"Hard-coded secret ({words})",
             severity=base.by_longest_prefix(kind, self.SEVERITY, Severity.HIGH),
             domain="security",
-            action="Everyone who can read the code can use it. Revoke it, and read it from the environment or a secret store.",
+            action="Everyone who can read the code can use it. Revoke it, and read it from a secret store.",
             quotable=False,
             cwe=798,
         )

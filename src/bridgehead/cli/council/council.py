@@ -110,7 +110,8 @@ def _verb_command(verb: str) -> click.Command:
             "--preset", type=click.Choice(("default", "security-elevated")), help="How much weight the sceptic has."
         )(function)
     metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
-    function = click.argument("scope", nargs=-1, metavar=metavar)(function)
+    kind = None if verb == "ask" else click.Path(readable=False)  # a shell completes it
+    function = click.argument("scope", nargs=-1, metavar=metavar, type=kind)(function)
     command = click.command(
         verb, cls=Command, help=VERBS[verb].sentence, examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",))
     )

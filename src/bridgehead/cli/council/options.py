@@ -45,7 +45,9 @@ _OPTIONS = (
     click.option("--diff", "diff_base", metavar="BASE", help="Changes since BASE, including uncommitted ones."),
     click.option("--staged", is_flag=True, help="Staged changes only."),
     click.option("--range", "commit_range", metavar="A..B", help="The commits in a range."),
-    click.option("--patch", metavar="FILE", help="A patch file; - reads standard input."),
+    click.option(
+        "--patch", type=click.Path(readable=False), metavar="FILE", help="A patch file; - reads standard input."
+    ),
     click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in plain words."),
     click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for each seat."),
     click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="Use only this domain; repeatable."),

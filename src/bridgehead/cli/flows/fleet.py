@@ -36,7 +36,7 @@ database_option = click.option(
         "bridgehead flow submit nightly.py --at 2026-12-01T06:00:00Z --queue slow",
     ),
 )
-@click.argument("name")
+@click.argument("name", type=click.Path(readable=False))
 @database_option
 @click.option("--queue", default="default", show_default=True, help="The queue to put the run into.")
 @click.option("--id", "key", metavar="KEY", help="Submit once under this key; the same key again joins that run.")

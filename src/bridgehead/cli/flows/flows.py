@@ -79,7 +79,7 @@ def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., An
         'bridgehead flow run ask --agent reviewer --prompt "Is this safe?" --wait 60',
     ),
 )
-@click.argument("name")
+@click.argument("name", type=click.Path(readable=False))
 @common_flags()
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
@@ -209,7 +209,7 @@ def status(
 @flow.command(
     examples=("bridgehead flow check release.py", "bridgehead flow check release.py:release --dir ../service")
 )
-@click.argument("name")
+@click.argument("name", type=click.Path(readable=False))
 @roots_option
 @click.pass_obj
 def check(app: App, name: str, roots: tuple[Path, ...]) -> int:

@@ -191,7 +191,7 @@ def challenge(
     wanted = Gate(gate) if gate else None
     with _watching(app, None, watch=watch) as audience:
         finished = _councils(app).challenge(review_id, finding, question, audience, gate=wanted)
-    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
+    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch, about=finding)
 
 
 def _councils(app: App) -> Councils:
@@ -240,7 +240,8 @@ def _audience(app: App, request: CouncilRequest | None) -> Audience:
 # -- how it ended
 
 
-def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch: bool) -> int:
+def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch: bool, about: str = "") -> int:
+    """Print and judge it; after a challenge what was answered `about` that finding, because the rest is as it was."""
     from bridgehead.council.reporting.report import CouncilReport
 
     report = finished.report
@@ -252,7 +253,7 @@ def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch
 
         WatchLines(app).write({"event": "report", "schema_version": SCHEMA_VERSION, **document})
     else:
-        app.emit(document, lambda: _text(app, finished))
+        app.emit(document, lambda: _text(app, finished, about))
     if finished.pause is not None:
         app.say(finished.pause.line())
     return finished.exit_code(gate)
@@ -273,7 +274,7 @@ def _document(finished: Finished) -> dict[str, Any]:
     return {**msgspec.to_builtins(finished.report), "report_files": files}
 
 
-def _text(app: App, finished: Finished) -> str:
+def _text(app: App, finished: Finished, about: str) -> str:
     from bridgehead.council.reporting.render.text import Screen, render_text
 
     if finished.report is None:
@@ -281,8 +282,8 @@ def _text(app: App, finished: Finished) -> str:
         how = f"bridgehead council resume {finished.council.review_id}"
         return f"WAITING   council {finished.council.review_id} waits for {waiting}; answer, then: {how}"
     saved = finished.written.markdown if finished.written else None
-    width = min(app.width, 120)
-    text = render_text(finished.report, Screen(width=width, colour=app.color, saved_at=saved))
+    screen = Screen(width=min(app.width, 120), colour=app.color, saved_at=saved)
+    text = render_text(finished.report, screen, about)
     if finished.council.task.task_type is TaskType.IMPLEMENTATION and finished.written:
         text += _change(finished.written)
     return text

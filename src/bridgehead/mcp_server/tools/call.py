@@ -5,6 +5,7 @@ wants it.
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -52,6 +53,11 @@ class ForeignText:
         """A title or name: one line, nothing hidden in it, nothing that looks like a marker line."""
         one = " ".join(neutralise(text, self._fence.marker).split())
         return one if len(one) <= LONGEST_LINE else f"{one[: LONGEST_LINE - 1]}…"
+
+
+def without_columns(text: str) -> str:
+    """Columns are for eyes, a model pays for every blank; code stays as it is: its lines begin with their numbers."""
+    return re.sub(r"(?m)^(?![> ] *\d+  ).+$", lambda line: re.sub(r"(?<=\S) {3,}", "  ", line[0]), text)
 
 
 @dataclass

@@ -49,8 +49,13 @@ class Screen:
     saved_at: str | None = None
 
 
-def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()) -> str:  # noqa: B008 (frozen)
-    """The report as the command prints it."""
+def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen(), about: str = "") -> str:  # noqa: B008 (frozen)
+    """The report as the command prints it; one finding of it opened instead of all, if it is `about` one."""
+    if isinstance(report, CouncilReport):
+        for entry in report.everything():
+            if about.upper() in (entry.id, entry.was):
+                ending = [sentences.headline(report, sentences.ordered(report.findings())), *_seats(report, screen)]
+                return render_finding(entry, screen) + "\n".join(["", *ending, ""])
     lines = _aborted(report) if isinstance(report, AbortedReport) else _report(report, screen)
     return "\n".join(lines) + "\n"
 

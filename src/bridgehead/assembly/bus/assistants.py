@@ -209,7 +209,7 @@ def spoken_report(report: dict[str, Any]) -> str:
         lead[FindingClass.SINGLE] = "One says: "
     first = list(read.findings())[:MOST_SPOKEN]
     said = [lead.get(one.cls, "") + (one.description.strip() or one.title) for one in first]
-    return " ".join(said) or "The council has nothing to say to that."
+    return " ".join(said) or "The council has no answer to that."
 
 
 class FlowAgent:

@@ -231,7 +231,7 @@ def _spoken(spoken: Spoken) -> dict[str, Any]:
 
 
 def _words(spoken: Spoken) -> str:
-    silence = "(nothing was said)" if spoken.handled else "(no answer in time)"
+    silence = "(empty answer)" if spoken.handled else "(no answer in time)"
     return escape_controls(spoken.text or silence)
 
 

@@ -219,7 +219,7 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
     else:
         from bridgehead.assembly.council.views import council_now
 
-        verb = request.verb if request is not None else "taken up again:"
+        verb = request.verb if request is not None else "resumed:"
         with LiveDisplay(verb, lambda review_id: council_now(app.assembly(warns=False), review_id).live) as display:
             ask = ask_beside(display, audience.ask_user) if audience.ask_user else None
             yield replace(audience, ask_user=ask, watchers=(display,))

@@ -276,5 +276,5 @@ def calls_text(planned: DryRun) -> str:
     lines += [
         f"{bridge}   no model call: {reason_in_words(one_line(reason))}" for bridge, reason in planned.no_calls.items()
     ]
-    lines.append(f"{plural(planned.first_calls, 'call')} for certain, at most {planned.most_calls}; none was made")
+    lines.append(f"at least {plural(planned.first_calls, 'call')}, at most {planned.most_calls}; none was made")
     return "\n".join(lines) + "\n"

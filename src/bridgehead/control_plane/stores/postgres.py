@@ -357,7 +357,7 @@ def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float
     if code in ("55P03", "40P01"):  # lock not available, deadlock
         return failures.RecordLocked(where, waited_seconds)
     if code == "25006":
-        return failures.RecordReadOnly(where, "the server is read-only")
+        return failures.RecordReadOnly(where, "the server accepts no writes")
     if code == "53100":
         return failures.RecordFull(where)
     if code == "57014":

@@ -100,7 +100,7 @@ help: ## What can be made here
 	@touch $@
 
 docs: .venv/docs/ready ## The documentation as a site in build/site; a broken link is an error
-	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict
 	@echo "build/site/index.html"
 
 pictures: .venv/dev .venv/browser ## Draw the pictures of the documentation again, from real runs

@@ -1,4 +1,7 @@
-"""The README is the first page of the documentation; links to files that are no pages become plain words."""
+"""The README is the first page of the documentation; links to files that are no pages become plain words.
+
+Words behind the language of a block (`console no-run`) are for our tests; the site takes such a block for prose.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    above = r"(?:\.\./)+"
     if page.file.src_uri == "index.md":
-        markdown = README.read_text(encoding="utf-8").replace("](docs/", "](")
-        return re.sub(r"\[([^\]]+)\]\([A-Z]+\.md\)", r"\1", markdown)
-    return re.sub(r"\[([^\]]+)\]\((?:\.\./)+[A-Z]+\.md\)", r"\1", markdown)
+        markdown, above = README.read_text(encoding="utf-8").replace("](docs/", "]("), ""
+    markdown = re.sub(r"(?m)^```(\w+) .*$", r"```\1", markdown)
+    return re.sub(rf"\[([^\]]+)\]\({above}[A-Z]+\.md\)", r"\1", markdown)

@@ -59,7 +59,7 @@ class AlreadyAnswered(UserError):
         when = f" at {at}" if at else ""
         super().__init__(
             f"{item_id} was already answered{who}{when}; the first answer counts",
-            hint="`bridgehead pending --all` shows the answer",
+            hint=f"`bridgehead pending show {item_id}` shows the answer",
         )
         self.item_id = item_id
 

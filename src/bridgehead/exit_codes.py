@@ -18,9 +18,9 @@ class ExitCode(IntEnum):
 
 MEANING: Final[dict[ExitCode, str]] = {
     ExitCode.DONE: "done; for a council a report was written, whatever its verdict",
-    ExitCode.USER: "the request was mistaken (usage, settings, unknown name) and nothing was changed; in flows also: "
+    ExitCode.USER: "invalid request (usage, settings, unknown name), nothing was changed; in flows also: "
     "the flow failed; in rig commands also: git refused; `doctor`: something is broken",
-    ExitCode.FAILURE: "our failure or the world's: store, disk, network, a program that is missing",
+    ExitCode.FAILURE: "a failure of bridgehead or its environment: record, disk, network, a missing program",
     ExitCode.GATE: "a council gate refused the verdict",
     ExitCode.WAITING: "waiting for an agent: answer the request, then resume",
     ExitCode.INTERRUPTED: "ended by SIGINT (Ctrl-C)",

@@ -189,9 +189,9 @@ def test_a_tool_that_is_none_is_refused(assembly: Assembly, entry: str) -> None:
 
 
 def test_tools_for_an_assistant_that_takes_none_are_refused(assembly: Assembly) -> None:
-    with pytest.raises(ConfigError, match=r"'scripted' takes no tools, and bus\.assistant_tools is set") as refused:
+    with pytest.raises(ConfigError, match=r"'scripted' cannot use tools, but bus\.assistant_tools is set") as refused:
         agent_for(assembly, "scripted", tools=["clock=cat"])
-    assert refused.value.hint is not None and "claude, codex, gemini, opencode, acp:NAME" in refused.value.hint
+    assert refused.value.hint is not None and "claude, codex, gemini, opencode or acp:NAME" in refused.value.hint
     servers = tool_servers(["clock=uvx 'time server'", "docs=http://127.0.0.1:1/mcp"])
     assert (servers["clock"].words, servers["docs"].url) == (("uvx", "time server"), "http://127.0.0.1:1/mcp")
 

@@ -39,7 +39,7 @@ def test_a_writer_prunes_before_it_writes(tmp_path: Path, days: str, kept: list[
 
 def test_a_setting_that_is_no_number_of_days_deletes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assembly = at_home(tmp_path, BRIDGEHEAD_STORE_KEEP_DAYS="-1")
-    with pytest.raises(ConfigError, match=r"store\.keep_days is a number from 0 to 36500"):
+    with pytest.raises(ConfigError, match=r"store\.keep_days must be a number from 0 to 36500"):
         kept_since(assembly.settings)
 
     writer = EventWriter(assembly, part="bus", logger=logging.getLogger("test"))

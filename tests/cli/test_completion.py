@@ -1,7 +1,10 @@
-"""What a shell offers: a real bash asks for it as it does when a person presses Tab, zsh and fish where they are."""
+"""What a shell offers: real shells ask for it as they do when a person presses Tab; fish and zsh where installed."""
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
@@ -95,19 +98,76 @@ def test_where_nothing_is_known_nothing_is_offered_and_nothing_is_made(tmp_path:
     assert not bare.record.exists()
 
 
-@pytest.mark.parametrize(
-    ("shell", "asked"),
-    [
-        ("zsh", {"COMP_WORDS": "bridgehead answer q", "COMP_CWORD": "2"}),
-        ("fish", {"COMP_WORDS": "bridgehead answer q", "COMP_CWORD": "q"}),
-    ],
-)
-def test_zsh_and_fish_are_offered_the_same(machine: Machine, shell: str, asked: dict[str, str]) -> None:
-    assert "q-1" in machine.run(_BRIDGEHEAD_COMPLETE=f"{shell}_complete", **asked).out
-    if shutil.which(shell) is not None:
-        script = machine.run("completion", shell).out
-        read = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, timeout=300)
-        assert (read.returncode, read.stderr) == (0, "")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_offers_the_same(machine: Machine) -> None:
+    asked = (
+        "eval (bridgehead completion fish | string collect)\n"
+        "for line in $argv; complete --do-complete $line; echo end of $line; end"
+    )
+    lines = [" ".join(words) for words, _ in CASES]
+    done = subprocess.run(
+        ["fish", "--no-config", "--command", asked, *lines],
+        cwd=machine.project,
+        env=with_us(machine),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+
+    assert done.stderr == ""
+    assert done.stdout == "".join(f"{offered}\nend of {' '.join(words)}\n" for words, offered in CASES)
+
+
+ZSH = """\
+PS1= TERM=dumb LISTMAX=0
+autoload -Uz compinit && compinit -u -D
+eval "$(bridgehead completion zsh)"
+at-prompt() { print -r -- "[prompt]" }
+typed() { print -r -- "[line $BUFFER]"; BUFFER= }
+zle -N zle-line-init at-prompt
+zle -N typed
+bindkey '^X' typed
+"""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_offers_the_same(machine: Machine, tmp_path: Path) -> None:
+    """Keys are typed into a terminal: Tab completes what is unambiguous, and lists the rest."""
+    (tmp_path / "setup").write_text(ZSH)
+    ours, theirs = pty.openpty()
+    ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    shell = subprocess.Popen(
+        ["zsh", "-f", "-i"], cwd=machine.project, env=with_us(machine), start_new_session=True, **ends
+    )
+    os.close(theirs)
+
+    def typed(keys: str, mark: str) -> str:
+        os.write(ours, keys.encode())
+        shown = b""
+        while mark.encode() not in shown:
+            assert select.select([ours], [], [], 300)[0], shown
+            shown += os.read(ours, 65536)
+        return shown.decode()
+
+    try:
+        typed(f"source {tmp_path}/setup\n", "[prompt]")
+        for words, offered in CASES:
+            shown = typed(f"{' '.join(words)}\t\x18", "]\r\n")
+            assert all(one in shown for one in offered.split()), shown
+            if "\n" not in offered:
+                assert f"[line {' '.join([*words[:-1], offered])}" in shown
+    finally:
+        os.close(ours)
+        shell.kill()
+        shell.wait()
+
+
+@pytest.mark.parametrize("line", ["council review so", "flow run so", "council review --patch so"])
+def test_paths_are_left_to_the_shell(machine: Machine, line: str) -> None:
+    words = ["bridgehead", *line.split()]
+    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    assert machine.run(_BRIDGEHEAD_COMPLETE="bash_complete", **asked).out == "file,so\n"
 
 
 @pytest.mark.parametrize("words", [words for words, _ in CASES], ids=lambda words: " ".join(words[1:]))

@@ -322,7 +322,7 @@ def test_a_server_that_takes_no_writes_is_read_only(postgres_place: Any) -> None
     store = postgres_place.open()
     store._slot.connection.execute("SET default_transaction_read_only = on")
 
-    with pytest.raises(RecordReadOnly, match="takes no writes"):
+    with pytest.raises(RecordReadOnly, match="the server accepts no writes"):
         store.append([event("e1")])
 
     assert store.events(SENT) == []

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from support.console_blocks import Step, environment, matches, run, steps
+from tools.docs_hooks import on_page_markdown
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -53,6 +55,24 @@ def test_the_site_has_a_place_for_every_page() -> None:
     pages = {named(path).removeprefix("docs/") for path in DOCUMENTS[1:]}
 
     assert set(re.findall(r"^ +- (\S+\.md)$", text, re.MULTILINE)) == pages
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_blocks_reach_the_site_with_no_more_than_their_language(path: Path) -> None:
+    """With anything else behind it the site takes a block for prose, and what follows for a block."""
+    address = named(path).removeprefix("docs/").replace("README.md", "index.md")
+    text = on_page_markdown(
+        path.read_text(encoding="utf-8"), page=SimpleNamespace(file=SimpleNamespace(src_uri=address))
+    )
+
+    assert [line for line in re.findall(r"^ *```.*$", text, re.MULTILINE) if not re.fullmatch(r" *```\w*", line)] == []
+
+
+def test_a_broken_link_fails_the_site() -> None:
+    """`--quiet` drops the warnings before `--strict` counts them."""
+    [build] = re.findall(r"mkdocs build.*", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
+
+    assert "--strict" in build and "--quiet" not in build
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bridgehead.contract.words import Verdict
 from bridgehead.council.runtimes import BUILT_IN
@@ -127,6 +128,17 @@ def test_no_document_uses_the_dialect(page: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "`", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
     assert [(found[0], instead) for words, instead in IN_DOCS.items() for found in re.finditer(words, prose)] == []
+
+
+def test_no_note_of_a_rule_uses_the_dialect() -> None:
+    notes = {
+        rule.stem: str(yaml.safe_load(rule.read_text(encoding="utf-8"))["note"])
+        for rule in (SOURCE / "council" / "runtimes" / "static" / "rules").glob("*/*-*.yml")
+        if rule.parent.name != "utils"
+    }
+
+    assert len(notes) > 100 and all(note.endswith(".") for note in notes.values())
+    assert [(name, found[0]) for name, note in notes.items() for found in re.finditer("|".join(IN_DOCS), note)] == []
 
 
 def test_the_page_of_terms_names_what_the_code_has_and_the_documents_use_its_terms() -> None:

@@ -126,7 +126,7 @@ def test_the_install_line_is_that_of_the_installer(
 @pytest.mark.parametrize("place", [".", "/"])
 def test_template_list_needs_no_name(user: Machine, place: str) -> None:
     done = user.run("template", "list", place)
-    assert (done.code, done.out) == (0, "no packages here\n")
+    assert (done.code, done.out) == (0, "no packages\n")
 
 
 @pytest.mark.parametrize(

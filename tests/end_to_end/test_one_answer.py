@@ -107,3 +107,4 @@ def test_a_question_is_answered_once_from_shell_page_agent_or_chat(user: Machine
     assert user.run("flow", "resume").out == f"{winner}\n"
     late = user.run("answer", "q-1", "too late")
     assert late.code == 1 and f"{TAKEN} by" in late.err, "also when the flow has ended and put its files away"
+    assert "`bridgehead pending show q-1`" in late.err and winner in user.run("pending", "show", "q-1").out

@@ -294,7 +294,7 @@ def test_a_damaged_record_is_refused_by_every_writer_and_what_is_readable_is_exp
     assert (
         checked.code == 2
         and "is damaged" in said
-        and "row 19 is not as it was written" in said
+        and "row 19 was changed after it was written" in said
         and "record export" in said
     )
     diagnoses = user.run("doctor", "--json").json["checks"]

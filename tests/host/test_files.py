@@ -29,6 +29,7 @@ from bridgehead.host.file_errors import (
     OutsideRoot,
     ReadOnlyFileSystem,
     UnusablePath,
+    translated,
 )
 from bridgehead.host.files import append_line, opened_regular, read_bounded, write_atomic
 
@@ -145,6 +146,10 @@ def test_text_that_is_not_unicode_changes_nothing(tmp_path: Path) -> None:
 def test_writing_into_a_missing_directory_names_the_directory(tmp_path: Path) -> None:
     with pytest.raises(FileMissing, match="missing was not opened: it does not exist"):
         write_atomic(tmp_path / "missing" / "file", "x")
+    target = tmp_path / "missing" / "file"
+    found = pytest.raises(FileMissing, match="file was not written: its directory does not exist")
+    with found, translated(target, "written"):
+        target.touch()
 
 
 @needs_ordinary_user

@@ -27,7 +27,7 @@ def kept_since(settings: Settings, days: float | None = None) -> str | None:
     """The moment before which what has ended may be deleted; None to keep everything. `days` overrides the setting."""
     wanted = settings.number(KEEP_DAYS) or 0 if days is None else days
     if not 0 <= wanted <= LONGEST_KEPT_DAYS:
-        raise ConfigError(f"{KEEP_DAYS if days is None else '--days'} is a number from 0 to {LONGEST_KEPT_DAYS}")
+        raise ConfigError(f"{KEEP_DAYS if days is None else '--days'} must be a number from 0 to {LONGEST_KEPT_DAYS}")
     return iso_ms(SystemClock().now() - timedelta(days=wanted)) if wanted or days is not None else None
 
 
@@ -56,7 +56,7 @@ class EventWriter:
         try:
             self._events.put_nowait(event)
         except queue.Full:
-            self._logger.warning("the record does not keep up; an event of the %s was not kept", self._part)
+            self._logger.warning("the record is too slow; an event of the %s was dropped", self._part)
 
     def close(self) -> None:
         """Write what is left, and end."""

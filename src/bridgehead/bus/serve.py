@@ -159,7 +159,7 @@ class BusServer:
         record = self._directory.records.get(check_participant_id(name))
         if record is not None and record.mode != "manage":
             hint = f"bridgehead bus policy set {name} mode manage"
-            raise UserError(f"participant {name!r} is a door of this bus and its record says mode relay", hint=hint)
+            raise UserError(f"participant {name!r} serves Matrix or a satellite, so it needs mode manage", hint=hint)
         return record or ParticipantRecord(name, role, "manage", site_determination=site)
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
@@ -337,7 +337,7 @@ class BusServer:
             now = self._services.clock.now()
             if certificate.expires - now < WARNED_BEFORE and said != now.date():
                 said, ends = now.date(), iso_ms(certificate.expires)
-                _log.warning("the certificate of the gateway ends at %s", ends)
+                _log.warning("the certificate of the gateway expires at %s", ends)
                 self._services.announcer.announce("bus.certificate", {"at": iso_ms(now), "expires": ends})
             await asyncio.sleep(CERTIFICATE_S)
 
@@ -346,7 +346,7 @@ class BusServer:
             if certificate.reload():
                 self.gateway.shows(certificate.certificate)
         except (BridgeheadError, OSError, ValueError) as error:  # files in the middle of being written
-            _log.warning("the certificate was not renewed: %s; the one before stays in use", error)
+            _log.warning("the certificate was not reloaded: %s; the previous one stays in use", error)
 
     def _links(self) -> tuple[LinkStatus, ...]:
         certificate, now = self._certificate, self._services.clock.now()

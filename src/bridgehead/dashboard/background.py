@@ -63,7 +63,7 @@ class DoctorCache:
             self.latest = CachedCheckup(check_everything(self._assembly), iso_ms(self._clock.now()))
         except Exception:
             # The dashboard outlives a check that failed in a way nobody foresaw.
-            logger.exception("the check of this machine failed")
+            logger.exception("`bridgehead doctor` failed")
 
 
 @dataclass(slots=True)

@@ -30,8 +30,7 @@ MOST_WAITING: Final = 200
 WAITING_SECONDS: Final = 5.0
 MOST_FIELDS: Final = 100
 FORM: Final = "application/x-www-form-urlencoded"
-NOT_FOUND: Final = 404
-SERVER_ERRORS: Final = 500
+HEADINGS: Final = {404: "Not found", 409: "Already answered", 500: "Internal error", 503: "Request failed"}
 _MOST_NUMBER: Final = 18
 
 Row = TypeVar("Row")
@@ -127,7 +126,7 @@ class PageContext:
 
     def problem(self, request: Request, error: BridgeheadError, status: int) -> Response:
         """A page that says what was refused and what to do next."""
-        heading = "Not found" if status == NOT_FOUND else "Refused" if status < SERVER_ERRORS else "Failed"
+        heading = HEADINGS.get(status, "Request refused")
         facts = {"heading": heading, "message": error.message, "hint": error.hint}
         return self.show(request, None, "problem.html", status=status, **facts)
 

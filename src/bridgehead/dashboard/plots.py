@@ -140,23 +140,17 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
 
 def _numbers(plot: Plot) -> str:
     head = element("tr", element("td", ""), *(element("th", one.name, class_="figure") for one in plot.series))
+    values = ([one.values[place] for one in plot.series] for place in range(len(plot.labels)))
+    told = (["–" if one is None else plot.show(one) for one in row] for row in values)
     rows = [
-        element(
-            "tr",
-            element("td", label),
-            *(element("td", _spelled(plot, one.values[place]), class_="figure") for one in plot.series),
-        )
-        for place, label in enumerate(plot.labels)
+        element("tr", element("td", label), *(element("td", one, class_="figure") for one in row))
+        for label, row in zip(plot.labels, told, strict=True)
     ]
     table = element("table", element("thead", head), element("tbody", *rows))
     shown = element("div", joined(table), class_="scroll", tabindex=0)
     # A name of its own, so that numbers a person opened stay open when the plot is drawn anew.
     own_id = f"numbers-{plot.title.lower().replace(' ', '-')}"
     return element("details", element("summary", "Numbers"), shown, id=own_id)
-
-
-def _spelled(plot: Plot, value: float | None) -> str:
-    return "–" if value is None else plot.show(value)
 
 
 def _x(place: int, count: int) -> float:

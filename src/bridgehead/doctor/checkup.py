@@ -149,10 +149,10 @@ def check_confinement(assembly: Assembly) -> list[Diagnosis]:
     loose = [name for name, by in held.items() if not by]
     found = []
     if by := ", ".join(f"{name} ({by})" for name, by in held.items() if by):
-        message = f"sees its private copy and no home: {by}"
+        message = f"see only their private copy, no home directory: {by}"
         found.append(Diagnosis(Group.RUNTIMES, "confinement.held", State.FINE, message))
     if loose:
-        message = f"cannot be kept to the private copy here, so asked without tools: {', '.join(loose)}"
+        message = f"cannot be confined to the private copy here, so asked without tools: {', '.join(loose)}"
         fix = "a Linux kernel with Landlock (5.13 or newer), or install bubblewrap and allow user namespaces"
         found.append(_look("confinement.missing", message, fix))
     return found

@@ -56,7 +56,7 @@ PROGRAMS: Final[tuple[Program, ...]] = (
         "agy",
         Group.RUNTIMES,
         "npm install -g @google/gemini-cli",
-        "the seat of gemini where that is missing or refused for good",
+        "gemini's seat, if gemini is missing or its account was refused",
         stand_in=True,
     ),
     Program("codex", Group.RUNTIMES, "npm install -g @openai/codex", "a council seat"),
@@ -119,7 +119,7 @@ def judge_program(program: Program, answer: Answer) -> Diagnosis | None:
     found = _VERSION.search(answer.text)
     version = found[0] if found else ""
     if program.stand_in:
-        kind, state, said = "unverified", State.LOOK, f"is there and unverified; it may take {program.purpose}"
+        kind, state, said = "unverified", State.LOOK, f"is installed but not verified; used for {program.purpose}"
     elif not answer.is_there:
         kind, state, said = "missing", serious, f"not found; needed for {program.purpose}"
     elif answer.exit_code is None:

@@ -60,7 +60,7 @@ def _flow_in_file(file: Path, name: str) -> Flow:
         return _checked(getattr(module, name, None), f"{file}:{name}")
     flows = _flows_of(module)
     if len(flows) != 1:
-        raise FlowMistake(f"{file} holds {len(flows)} flows; name one as {file.name}:function")
+        raise FlowMistake(f"{file} contains {len(flows)} flows; name one as {file.name}:function")
     return flows[0]
 
 

@@ -98,7 +98,7 @@ class OtherRun(FlowRefused):
     action = "refuse_other_run"
 
     def __init__(self, root: Path, paused: str, wanted: str, ways_out: str) -> None:
-        super().__init__(f"{root} has a paused run of {paused}; it is not {wanted}", hint=ways_out)
+        super().__init__(f"{root} has a paused run of {paused}, so {wanted} was not started", hint=ways_out)
 
 
 class ForeignAnswer(FlowRefused):

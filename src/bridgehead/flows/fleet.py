@@ -234,7 +234,7 @@ def run_pass(
 ) -> PassEnd:
     """Run the flow from its records to its end or its next wait."""
     if flow.keeps_state_file:
-        return PassEnd(RunStatus.FAILED, error=f"flow {flow.name} works on files of a project; use: flow run")
+        return PassEnd(RunStatus.FAILED, error=f"flow {flow.name} needs project files; use: bridgehead flow run")
     if job.version is not None and not flow.can_resume(job.version):
         wrong = f"it was begun by version {job.version} of flow {flow.name}, this is {flow.version}"
         return PassEnd(RunStatus.FAILED, error=wrong)

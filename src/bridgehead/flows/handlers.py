@@ -69,7 +69,7 @@ HandlerMaker = Callable[[str], Handler]
 
 
 def make_handler(name: str, others: Mapping[str, HandlerMaker] | None = None) -> Handler:
-    """The handler called `pending`, `cmd:WORDS`, or one of the `others` by its scheme (`runtime:NAME`, `rig:ID`)."""
+    """The handler called `pending`, `cmd:COMMAND`, or one of the `others` by its scheme (`runtime:NAME`, `rig:ID`)."""
     scheme, _, rest = name.partition(":")
     if name == "pending":
         return PendingHandler()
@@ -77,7 +77,7 @@ def make_handler(name: str, others: Mapping[str, HandlerMaker] | None = None) ->
         return CommandHandler(_words(rest))
     if others and scheme in others and rest:
         return others[scheme](rest)
-    known = ", ".join(("pending", "cmd:WORDS", *(f"{other}:NAME" for other in others or ())))
+    known = ", ".join(("pending", "cmd:COMMAND", *(f"{other}:NAME" for other in others or ())))
     raise UserError(f"there is no handler {name!r}", hint=f"handlers: {known}")
 
 
@@ -138,7 +138,7 @@ def _problem(result: CommandResult) -> str | None:
     if result.exit_code != 0:
         said = result.error_text().strip()[-_STDERR_SHOWN:]
         return f"{program} ended with {result.exit_code}" + (f": {said}" if said else "")
-    return None if result.stdout.strip() else f"{program} ended with 0 and said nothing"
+    return None if result.stdout.strip() else f"{program} ended with exit code 0 and no output"
 
 
 class PendingHandler(Handler):

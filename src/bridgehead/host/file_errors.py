@@ -121,4 +121,5 @@ def translated(path: AnyPath, doing: str) -> Iterator[None]:
         kind = _BY_ERRNO.get(error.errno or 0)
         if kind is None:
             raise FileFailure(path, doing, error.strerror or str(error)) from error
-        raise kind(path, doing) from error
+        is_elsewhere = kind is FileMissing and doing == "written"
+        raise kind(path, doing, "its directory does not exist" if is_elsewhere else None) from error

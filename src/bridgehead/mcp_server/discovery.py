@@ -154,7 +154,7 @@ def get_prompt(params: Mapping[str, Any]) -> dict[str, Any]:
     prompt = BY_NAME.get(str(params.get("name")))
     if prompt is None:
         known = ", ".join(BY_NAME)
-        raise RpcError(Code.INVALID_PARAMS, f"no prompt {params.get('name')!r}; there are: {known}")
+        raise RpcError(Code.INVALID_PARAMS, f"unknown prompt {params.get('name')!r}; known: {known}")
     given = params.get("arguments") or {}
     if not isinstance(given, dict):
         raise RpcError(Code.INVALID_PARAMS, "arguments must be an object")

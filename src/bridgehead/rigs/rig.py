@@ -126,8 +126,8 @@ class Rig:
         if not chosen or not self.repository.is_tracked(CONFIG_PATH):
             return config
         self.tell_once(
-            f"warning: {CONFIG_PATH} is tracked, so {', '.join(chosen)} in it is ignored; "
-            f"git rm --cached {CONFIG_PATH} makes it yours"
+            f"warning: {CONFIG_PATH} is tracked by git, so {', '.join(chosen)} in it is ignored; "
+            f"run: git rm --cached {CONFIG_PATH}"
         )
         return config.without_trust()
 

@@ -61,7 +61,7 @@ def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
     asking = Command(["git", "rev-parse", "--git-path", "hooks"], cwd=directory, env=environ)
     done = run(asking, timeout_seconds=GIT_SECONDS, idle_seconds=None)
     if done.exit_code != 0:
-        raise NotFound(f"{directory} is not in a git repository", hint="run it inside the repository to guard")
+        raise NotFound(f"{directory} is not in a git repository", hint="change to the repository, then retry")
     return directory / Path(os.fsdecode(done.stdout).strip()).expanduser()
 
 

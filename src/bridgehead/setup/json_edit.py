@@ -63,7 +63,7 @@ class Scanner:
         value = self._value(0)
         self._skip()
         if self.position != len(self.text):
-            raise self._problem("something follows the end")
+            raise self._problem("unexpected text after the end")
         return value
 
     def _value(self, depth: int) -> Value:
@@ -89,7 +89,7 @@ class Scanner:
             start = self.position
             key = self._string()
             if any(one.key == key for one in members):
-                raise self._problem(f"{key!r} is there twice")
+                raise self._problem(f"{key!r} appears twice")
             self._skip()
             self._match(re.compile(":"), f"a colon is missing after {key!r}")
             self._skip()
@@ -127,7 +127,7 @@ class Scanner:
 
     def _string(self) -> str:
         start = self.position
-        self._match(_STRING, "a text in double quotes is missing")
+        self._match(_STRING, "a string in double quotes is missing")
         try:
             value = json.loads(self.text[start : self.position])
         except ValueError as error:

@@ -10,7 +10,9 @@ from bridgehead.bus.actions import Later, Undelivered
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.escalation import WAITING_EACH, Escalate, Escalation, PutOnHub, Release
 from bridgehead.bus.participants.policy import BadPolicy, SessionPolicy
+from bridgehead.bus.participants.record import parse_record
 from bridgehead.bus.wire.message import Message
+from bridgehead.errors import ConfigError
 from bus.support.bridging import frame, handed_over, make_bridge, make_record, outcomes, written
 
 SAY = {"utterances": ["x"]}
@@ -58,6 +60,9 @@ def test_transformers_are_a_preference_for_sessions_that_name_none() -> None:
     assert SessionPolicy.parse(policy.to_table()) == policy
     with pytest.raises(BadPolicy):
         SessionPolicy.parse({"dialog_transformers": "polite"})
+    with pytest.raises(ConfigError) as refused:
+        parse_record("kitchen", {"policy": {"skills": []}})
+    assert (refused.value.hint or "").startswith("fields: audio_transformers, "), "those of a policy, not of a record"
 
 
 @pytest.mark.parametrize("mode", ["relay", "manage"])

@@ -74,7 +74,7 @@ def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -
             assert (join.key_sha256 is not None) is secure
             async with await Satellite.connect(join) as satellite:
                 assert (await satellite.ask("hi")).text == "You said: hi"
-            with pytest.raises(PairingRefused, match="taken"):
+            with pytest.raises(PairingRefused, match="already in use"):
                 await ask_to_join(server, Approver(), "den", "yes")
 
     run(main())
@@ -322,7 +322,7 @@ def test_whoever_holds_the_places_makes_room_for_the_next(tmp_path: Path, monkey
             holding, next_one = ClientConversation(), ClientConversation()
             await dial(Target(url), holding)
             await dial(Target(url), next_one)
-            with pytest.raises(ConnectionEnded, match="others wait"):
+            with pytest.raises(ConnectionEnded, match="other devices are waiting"):
                 await holding.receive()
             await next_one.send(json.dumps(HELLO).encode())
             assert b"nonce" in await next_one.receive()

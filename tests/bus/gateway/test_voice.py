@@ -343,7 +343,7 @@ def test_its_record_is_that_of_a_managed_participant(here: Here) -> None:
     async def main() -> None:
         async with served_bus(here.path) as server:
             server.enrol("kitchen")
-        with pytest.raises(UserError, match="mode relay"):
+        with pytest.raises(UserError, match="needs mode manage"):
             async with here.bus():
                 pass
 

@@ -29,8 +29,8 @@ def test_a_session_field_left_out_is_named_with_the_type_it_had(caplog: pytest.L
     with caplog.at_level("WARNING", "bridgehead.bus.assistant"):
         asyncio.run(main())
     assert [record.getMessage() for record in caplog.records] == [
-        "session field location.lat is left out: it is str",
-        "session field persona_id is left out: it is NoneType",
+        "session field location.lat was dropped: it is str",
+        "session field persona_id was dropped: it is NoneType",
     ]
 
 
@@ -41,6 +41,6 @@ def test_an_odd_frame_is_taken_and_its_producer_named(caplog: pytest.LogCaptureF
         hub.take(b'{"type":"a.b"}', producer)
         hub.take(b"{oops", producer)
     assert [record.getMessage() for record in caplog.records] == [
-        "a frame from 10.1.2.3 was taken with unknown_top_level_key, data_null",
+        "a frame from 10.1.2.3 was accepted with unknown_top_level_key, data_null",
         "dropped a frame from 10.1.2.3: not_json",
     ]

@@ -96,7 +96,7 @@ def test_an_audit_tells_of_every_requirement(hall: Hall, at_work: StandIn) -> No
         ("just words", "Expected `array`"),
         ("- {id: R-1}", "missing required field `text`"),
         ("[]", "it is empty"),
-        ("[{id: R, text: a, level: MUST}, {id: R, text: b, level: MAY}]", "R is there twice"),
+        ("[{id: R, text: a, level: MUST}, {id: R, text: b, level: MAY}]", "R appears twice"),
         ("a: b: c", "mapping values are not allowed"),
         ("- {id: 2026-13-01, text: a, level: MUST}", "month must be in 1..12"),
         pytest.param("[" * 5_000, "recursion", id="deep"),

@@ -54,7 +54,7 @@ def test_each_seat_says_what_it_is_doing_since_when_and_how_to_get_it_back() -> 
     assert "needs you  not logged in" in gemini
     assert gemini.endswith("later: bridgehead council resume k3v9qa --retry gemini")
     assert opencode.split() == "opencode – skipped not installed".split()
-    assert rig.split() == "rig:win-5080 ○ asked waits for its answer 41 s".split()
+    assert rig.split() == "rig:win-5080 ○ asked waiting for its answer 41 s".split()
     assert hint.strip() == "Ctrl-C stops and keeps what is there"
 
 

@@ -93,7 +93,7 @@ def test_messages_pass_without_what_they_carry_until_somebody_asks(served: BusAn
         if "secret word" in (text := served.page(f"/bus?message={number}"))
     )
     assert asked is not None and "a secret word" in opened.split('id="payload"')[1]
-    assert "is gone, or was too large" in served.page("/bus?message=999999")
+    assert "is no longer kept, or was too large" in served.page("/bus?message=999999")
 
 
 @pytest.mark.parametrize(

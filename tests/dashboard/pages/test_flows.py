@@ -75,7 +75,7 @@ def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_fou
     assert "bridgehead flow run template-create" in flows.page("/flows")
     for reference in ("no-such-flow", "..%2f..%2fetc", "%00", "flow-"):
         flows.page(f"/flows/{reference}", 404 if reference != "%00" else 422)
-    assert "No flow is" in flows.page("/flows?state=odd", 422)
+    assert "is not a state of a flow" in flows.page("/flows?state=odd", 422)
 
 
 def test_flows_of_all_projects_are_listed_and_filtered_by_state(flows: FlowsAndPages) -> None:

@@ -69,8 +69,10 @@ def test_what_waits_leads_to_the_page_it_belongs_to(web: OpenDashboard) -> None:
 
 
 def test_a_page_that_refuses_says_so_in_its_title(web: OpenDashboard) -> None:
-    assert "<title>Refused –" in web.client.get("/events?part=nothing").text
+    assert "<title>Request refused –" in web.client.get("/events?part=nothing").text
     assert "<title>Not found –" in web.client.get("/nothing").text
+    unknown = web.client.get("/councils/none").text
+    assert "<h1>Not found</h1>" in unknown and f"No run &#39;none&#39; in the record {web.project.parent}" in unknown
 
     gone = web.post("/answer/q-99", status="nothing")
     assert gone.status_code == 422 and 'role="alert">q-99: ' in gone.text

@@ -199,7 +199,7 @@ def test_a_flow_that_names_its_own_key_is_one_run_for_the_same_settings(flow_pro
 
     release = Flow("release", "1", work, id=key)
     first = flow_project.run(release, given={"tag": "v1"}, defaults={"dry": False})
-    with pytest.raises(OtherRun, match="the one with the id 'release-v2'"):
+    with pytest.raises(OtherRun, match="the run with the id 'release-v2'"):
         flow_project.run(release, given={"tag": "v2"})
     flow_project.answer("!")
     done = flow_project.resume(release, given={"tag": "v1"})

@@ -152,8 +152,8 @@ def test_the_pause_line_says_where_the_request_lies(flow_project: Any, tmp_path:
         ("cat", Reply(text="ä?")),
         ("cat; echo; exit 3", ("error", "INVOCATION_FAILED", "ended with 3")),
         ("echo why >&2; exit 1", ("error", "INVOCATION_FAILED", "why")),
-        ("true", ("error", "INVOCATION_FAILED", "said nothing")),
-        ("printf ' \\n'", ("error", "INVOCATION_FAILED", "said nothing")),
+        ("true", ("error", "INVOCATION_FAILED", "and no output")),
+        ("printf ' \\n'", ("error", "INVOCATION_FAILED", "and no output")),
         ("kill -9 $$", ("error", "INVOCATION_FAILED", "ended with 137")),
     ],
 )

@@ -251,7 +251,7 @@ def test_the_same_id_joins_the_run_and_then_gives_its_result(shell: Shell) -> No
     assert shell.flow(*started, "--resume").code == 42  # nothing is there yet, and that is no error
     assert shell.flow(*started).code == 42
     other = shell.flow("run", "release.py", "--tag", "v1", "--id", "another")
-    assert other.code == 1 and "the one with the id 'another'" in other.err
+    assert other.code == 1 and "the run with the id 'another'" in other.err
     shell.flow("respond", "--response", "notes")
     for _ in range(2):
         done = shell.flow(*started, "--json")

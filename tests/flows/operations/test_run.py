@@ -118,7 +118,7 @@ def test_a_flow_in_a_file_is_found_again_from_anywhere(source: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("two_flows.py", "holds 2 flows"),
+        ("two_flows.py", "contains 2 flows"),
         ("two_flows.py:plain", "is not a flow"),
         ("two_flows.py:missing", "is not a flow"),
         ("missing.py:x", "no file"),

@@ -261,7 +261,7 @@ def test_a_feature_is_added_to_a_project_that_exists_and_overwrites_nothing(
     ("name", "entity", "told"),
     [
         ("../up", "Order", "cannot be a name in code"),
-        ("Shop", "class", "it is a word of programming languages"),
+        ("Shop", "class", "it is a reserved word"),
         ("Shop", "1st", "cannot be a name in code"),
         ("Shop", "", "is about Customer"),
         ("", "Order", "cannot be a name in code"),

@@ -47,7 +47,7 @@ def test_both_sides_see_what_is_owed_taken_and_delivered(mac: Clone, windows: Cl
     found = mac.rig("inbox", "--json").ok()
     assert [(one["filename"], one["state"]) for one in found.json["envelopes"]] == [("RESPONSE.md", "delivered")]
     assert {one["rig_id"] for one in found.json["rigs"]} == {"mac-m5max", "windows-5080"}
-    assert found.json["remote_seen_at"] and "the remote was last looked at: 20" in found.err
+    assert found.json["remote_seen_at"] and "last fetched from the remote: 20" in found.err
 
     mac.rig("thread", "demo-01").ok()
     assert header(mac) == "rig-bridge: inbox waiting=0"
@@ -128,7 +128,7 @@ def test_repeating_a_failed_send_doubles_nothing(bridge: Bridge, mac: Clone, win
 
     done = windows.rig(*again, stdin="12.4\n").ok()
 
-    assert "nothing is written twice" in done.err
+    assert "no second envelope was written" in done.err
     assert windows.envelopes() == ["demo-01/REQUEST.md", "demo-01/RESPONSE.md", "demo-01/STATE.md"]
     assert windows.git("status", "-sb") == "## main...origin/main"
     windows.rig(*again, stdin="12.4\n").ok()

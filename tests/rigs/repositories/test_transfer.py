@@ -24,7 +24,10 @@ def test_another_branch_is_off_the_wire_and_the_way_back_is_named(world, clone):
     with pytest.raises(UserError) as refused:
         GitRepository(clone).wire()
     assert 'branch "side" has no upstream configured, but the bridge uses origin/main' in str(refused.value)
-    assert refused.value.hint == "git switch main"
+    assert refused.value.hint == "git switch main, or set branch: side in .bridge/config.yaml"
+    with pytest.raises(UserError) as unpublished:
+        GitRepository(clone).wire(branch="side")
+    assert unpublished.value.hint == "git push --set-upstream origin side"
     with pytest.raises(UserError, match='branch "side" has no upstream configured'):
         GitRepository(clone).upstream()
 

@@ -62,7 +62,7 @@ def test_a_signer_is_removed_with_all_keys_and_others_on_the_line_stay():
 
 @pytest.mark.parametrize("typed", ["", "two words", 'quo"te', "a,b", "#hash", "new\nline", ",", "tab\t"])
 def test_a_name_the_file_cannot_hold_is_refused(typed):
-    with pytest.raises(UserError, match="cannot be the name of a signer"):
+    with pytest.raises(UserError, match="is not a valid principal"):
         with_signer("", typed, parse_public_key(KEY))
 
 

@@ -41,7 +41,7 @@ def test_rows_below_the_count() -> None:
     assert list(all_of_it.remarks()) == [
         "others owe this rig 1 answer; rig-bridge inbox --owed lists them",
         "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
-        "the remote was last looked at: never; rig-bridge sync --auto looks again",
+        "last fetched from the remote: never; rig-bridge sync --auto fetches again",
     ]
     assert "others owe" not in "".join(all_of_it.remarks(with_owed=True)), "they are listed"
     assert list(all_of_it.lines(with_owed=True)) == [

@@ -50,9 +50,9 @@ def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30, tools
         return None
     servers = tool_servers(tools)
     if servers and name not in TAKES_TOOLS and not name.startswith("acp:"):
-        problem = f"{name!r} takes no tools, and bus.assistant_tools is set"
+        problem = f"{name!r} cannot use tools, but bus.assistant_tools is set"
         raise ConfigError(
-            problem, hint=f"remove it, or take one of {', '.join(TAKES_TOOLS)}, acp:NAME as the assistant"
+            problem, hint=f"remove bus.assistant_tools, or set bus.assistant to {', '.join(TAKES_TOOLS)} or acp:NAME"
         )
     if name == "scripted":
         return ScriptedAgent()
@@ -146,7 +146,7 @@ class HandlerAgent:
         with _cancelling(handler.cancel):
             reply = await asyncio.to_thread(handler.answer, request, self._files)
         if reply is None or reply.text is None:
-            raise ModelFailed(self._name, (reply and reply.message) or "it said nothing")
+            raise ModelFailed(self._name, (reply and reply.message) or "its answer was empty")
         return AgentAnswer(reply.text.strip())
 
 
@@ -171,7 +171,7 @@ class OwnCommand:
             raise ModelFailed(name, _last_words(result))
         document = json.loads(result.stdout)
         if not isinstance(document, dict):
-            raise ModelFailed(name, "it did not print an object")
+            raise ModelFailed(name, "its output is not a JSON object")
         return document
 
 
@@ -209,7 +209,7 @@ def spoken_report(report: dict[str, Any]) -> str:
         lead[FindingClass.SINGLE] = "One says: "
     first = list(read.findings())[:MOST_SPOKEN]
     said = [lead.get(one.cls, "") + (one.description.strip() or one.title) for one in first]
-    return " ".join(said) or "The council has nothing to say to that."
+    return " ".join(said) or "The council has no answer to that."
 
 
 class FlowAgent:
@@ -260,6 +260,6 @@ class UnknownAssistant(ConfigError):
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(
             f"the assistant cannot be {name!r}: {problem}",
-            hint="use openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
+            hint="use openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:COMMAND, rig:ID, "
             "or scripted (an echo)",
         )

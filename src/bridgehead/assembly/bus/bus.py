@@ -111,7 +111,7 @@ class RecordApprovals:
 
     def withdraw(self, key: str) -> None:
         with self._assembly.store() as store:
-            store.withdraw_pending(self._key(key), reason="the device is gone")
+            store.withdraw_pending(self._key(key), reason="the device disconnected")
 
     def settle(self, key: str, text: str, by: str) -> None:
         with self._assembly.store(read_only=True) as store:

@@ -77,7 +77,7 @@ class RecordNotices:
                         after = recorded.seq
             except BridgeheadError as error:
                 # The record may be away for a while (a server that restarts); nothing is missed, `after` stays.
-                _log.warning("notices wait for the record: %s", error.message)
+                _log.warning("notices are delayed, the record cannot be read: %s", error.message)
                 stop.wait(RETRY_S)
 
     def _notices(self, store: Store, recorded: RecordedEvent) -> list[Notice]:

@@ -27,6 +27,7 @@ from bridgehead.assembly.council.seats import Workplace, forget_probes, local_se
 from bridgehead.contract.record_words import RunState
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Status
+from bridgehead.control_plane.questions import AmbiguousReference
 from bridgehead.council.calls import GivenUp, Questioned, Retried, Seat
 from bridgehead.council.reporting.gate import Gate
 from bridgehead.council.request.plan import is_judged
@@ -114,7 +115,7 @@ class Councils:
         stored = Reports(self.assembly, self.clock).find(reference)
         finding = stored.askable(finding_id)
         if not text.strip():
-            raise UserError("the question is empty", hint=f"say what is doubtful about {finding.id}")
+            raise UserError("the question is empty", hint=f'bridgehead council challenge {finding.id} "QUESTION"')
         review_id, kept = stored.review_id, CouncilJournal(self.assembly.places.project, self.clock)
         with closing(kept) as journal, hold_council(self.assembly, review_id):
             council = journal.council(review_id)
@@ -230,14 +231,12 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
 
 
 def nothing_to_resume(why: str) -> NotFound:
-    return NotFound(
-        why, hint="bridgehead council list shows the ids; to retry a skipped seat: council resume ID --retry BRIDGE"
-    )
+    return NotFound(why, hint="bridgehead council list, or ask a seat again: bridgehead council resume ID --retry SEAT")
 
 
 def refuse_gate(council: StoredCouncil, gate: Gate | None) -> None:
     if gate is not None and not is_judged(council.task.task_type, council.task.mode):
-        raise UserError(f"--gate needs a verdict, and {council.task.task_type} ends without one")
+        raise UserError(f"--gate needs a verdict, and {council.task.task_type} gives none", hint="omit --gate")
 
 
 def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterable[BridgeReport]) -> None:
@@ -251,7 +250,7 @@ def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterabl
         if seat not in status:
             raise UserError(
                 f"{seat} has not answered yet in council {council.review_id}",
-                hint=f"bridgehead council resume {council.review_id} checks for its answer",
+                hint=f"check for its answer with: bridgehead council resume {council.review_id}",
             )
         if status[seat] is Status.COMPLETED:
             raise UserError(f"{seat} completed in council {council.review_id}; there is nothing to retry")
@@ -262,5 +261,5 @@ def only_council(reference: str, ids: Sequence[str]) -> str:
     if not found:
         raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
     if len(found) > 1:
-        raise UserError(f"{reference!r} matches several councils: {', '.join(found)}")
+        raise AmbiguousReference(reference, found)
     return found[0]

@@ -14,7 +14,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCalls, StoredCouncil
 from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.contract.events import Event
-from bridgehead.contract.pending import Answer, Question
+from bridgehead.contract.pending import Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane.records import FINAL_STATES, PendingFilter, QuestionKey, Run
 from bridgehead.council.calls import CallFailed
@@ -129,7 +129,9 @@ class CouncilRecord:
         )
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
-        wanted = [item.question for item in items if item.answer and _says_retry(item.answer)]
+        answers = [(one.question, one.answer) for one in items if one.answer]
+        given = ((asked, said) for asked, said in answers if said.status is AnswerStatus.SUCCESS)
+        wanted = [asked for asked, said in given if (said.text or "").strip() == RETRY]
         retries = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
         return [seat for seat, seating in retries if calls.seating(seat) == seating]
 
@@ -140,7 +142,7 @@ class CouncilRecord:
                 asked = self._halted_key(seat, calls.seating(seat))
                 key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
                 try:
-                    store.withdraw_pending(key, reason="the bridge was seated again")
+                    store.withdraw_pending(key, reason="the seat was retried")
                 except BridgeheadError:
                     continue  # it was never asked about
 
@@ -185,10 +187,6 @@ class RecordObserver:
 
     def _put(self, kind: str, data: Mapping[str, Any]) -> None:
         self._writer.put(self._record.event(kind, data))
-
-
-def _says_retry(answer: Answer) -> bool:
-    return answer.status is AnswerStatus.SUCCESS and (answer.text or "").strip() == RETRY
 
 
 def _settled(council: StoredCouncil) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def read_own_domains(assembly: Assembly) -> tuple[str | None, tuple[str, ...]]:
 def parse_dismissals(content: bytes, name: str) -> Tables:
     entries = parse_toml(content, name).get("dismissed", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ConfigError(f"{name}: dismissals are [[dismissed]] tables")
+        raise ConfigError(f"{name}: `dismissed` must be a list of tables", hint="begin each with [[dismissed]]")
     return tuple(_plain(entry) for entry in entries)
 
 

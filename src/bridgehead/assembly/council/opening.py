@@ -141,7 +141,7 @@ def open_council(
         previous_review_id=history.review_id,
         notes=(
             *(f"assumed: {one}" for one in settled.assumptions),
-            *([f"not seated, --add-domain seats them: {', '.join(settled.deferred)}"] if settled.deferred else []),
+            *([f"not chosen; add with --add-domain: {', '.join(settled.deferred)}"] if settled.deferred else []),
             *([f"review rules of the project, in every prompt: {rules_from}"] if rules else []),
             *scope.notes,
         ),
@@ -176,7 +176,7 @@ def _refuse_early(request: CouncilRequest, is_taken: Callable[[str], bool]) -> N
         find_runtime(name)
     if request.review_id is not None and is_taken(request.review_id):
         taken = request.review_id
-        raise UserError(f"there is a council {taken!r} already", hint=f"bridgehead council resume {taken}")
+        raise UserError(f"council {taken!r} already exists", hint=f"bridgehead council resume {taken}")
 
 
 class _Opening:

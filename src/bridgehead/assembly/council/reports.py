@@ -21,6 +21,7 @@ from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.contract.record_words import Part
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Severity, Verdict
+from bridgehead.control_plane.questions import AmbiguousReference
 from bridgehead.control_plane.records import Run, RunFilter
 from bridgehead.council.findings.dismissals import code_of
 from bridgehead.council.findings.fingerprint import FAMILIES, place_fingerprints, places
@@ -59,7 +60,9 @@ class NoVerdict(UserError):
     """A report that was not judged cannot pass or fail a gate."""
 
     def __init__(self, review_id: str) -> None:
-        super().__init__(f"the report of council {review_id} has no verdict")
+        super().__init__(
+            f"the report of council {review_id} has no verdict", hint="only complete reviews and audits have one"
+        )
 
 
 class Unconfirmed(UserError):
@@ -136,8 +139,8 @@ class StoredReport:
         """A finding about which somebody can be asked."""
         finding = self.finding(finding_id)
         if finding.cls is FindingClass.WITHDRAWN:
-            why = f"bridgehead council show {self.review_id} {finding.id}"
-            raise UserError(f"{finding.id} was withdrawn, so there is nothing to challenge", hint=f"{why} says why")
+            shown = f"bridgehead council show {self.review_id} {finding.id}"
+            raise UserError(f"{finding.id} was withdrawn, so there is nothing to challenge", hint=f"see why: {shown}")
         seats = () if isinstance(self.report, AbortedReport) else self.report.bridges_available
         if all(seat == STATIC or is_rig(seat) for seat in seats):
             raise UserError(
@@ -215,7 +218,7 @@ class Reports:
             exact = [run for run in runs if run.id == reference]
             runs = exact or [run for run in runs if run.id.startswith(reference)]
             if len(runs) > 1:
-                raise UserError(f"{reference!r} matches several councils: {', '.join(run.id for run in runs)}")
+                raise AmbiguousReference(reference, [run.id for run in runs])
         if not runs:
             if not reference:
                 raise NotFound("no report in this project yet", hint="run `bridgehead council review` first")
@@ -250,7 +253,7 @@ class Reports:
         if finding.cls is FindingClass.WITHDRAWN:
             raise UserError(f"{finding.id} was withdrawn, so there is nothing to dismiss")
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
-            raise UserError(f"{finding.id} is CRITICAL", hint="repeat with --accept-critical to dismiss it")
+            raise UserError(f"{finding.id} is CRITICAL and was not dismissed", hint="repeat with --accept-critical")
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
         facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}

@@ -356,7 +356,7 @@ def _availability(
     try:
         found = check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
     except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
-        logger.warning("%s failed while it was looked at", bridge, exc_info=True)
+        logger.warning("the check of %s failed", bridge, exc_info=True)
         return Availability(bridge, False, status=Status.SKIPPED.value, reason=f"its adapter failed: {error}")
     if isinstance(found, Ready):
         seat = found.seat

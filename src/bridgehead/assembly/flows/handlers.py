@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 5.0
 WATCH_SECONDS: Final = 1.0
-SHARED: Final = "the record is shared, and what others write there starts no programs here"
+SHARED: Final = "the record is shared, and entries of other users must not start programs here"
 SERVER_PATIENCE_SECONDS: Final = 3.0
 """A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
 
@@ -140,7 +140,7 @@ class RuntimeHandler(Handler):
             said = f"{seated.reason}. {seated.message}".strip().rstrip(".")
             raise HandlerUnusable(f"{self._name} cannot answer: {said}")
         if self._tools and not seated.connection.takes_tools:
-            raise HandlerUnusable(f"{self._name} takes no tools as {seated.connection.runtime_name}")
+            raise HandlerUnusable(f"{self._name} cannot use tools when it runs as {seated.connection.runtime_name}")
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as folder:
             outcome = anyio.run(_call_runtime, seated, request, Path(folder), self._tools)

@@ -123,7 +123,7 @@ def keep_days(settings: Settings) -> float:
     """How long runs that have ended stay in the journal, as the setting flows.keep_days says."""
     days = float(settings.number("flows.keep_days") or 0)
     if not 0 <= days <= LONGEST_KEPT_DAYS:
-        raise ConfigError(f"flows.keep_days is a number from 0 to {LONGEST_KEPT_DAYS:g}")
+        raise ConfigError(f"flows.keep_days must be a number from 0 to {LONGEST_KEPT_DAYS:g}")
     return days
 
 

@@ -95,7 +95,7 @@ class Limit(NamedTuple):
         name, at_once, most, unit = found.groups()
         rate = (int(most), _SECONDS[unit]) if most else None
         if rate is None and at_once is None:
-            raise UserError(f"{text!r} sets no limit", hint="write NAME=CALLS or NAME=CALLS/m")
+            raise UserError(f"{text!r} contains no limit", hint="write NAME=CALLS or NAME=CALLS/m")
         return cls(name, int(at_once) if at_once else None, rate)
 
 
@@ -358,7 +358,7 @@ class Worker:
             item = store.pending_item(key_of(str(document["request"]["request_id"]), document["project"]))
             store.answer_pending(item.id, answer)
         except UserError as error:
-            self._say(f"an answer was not taken: {error.message}")
+            self._say(f"an answer was refused: {error.message}")
 
     # Schedules
 
@@ -454,7 +454,7 @@ class Worker:
                     )
                 for other in {one.executor_id for one in running if one.executor_id} - {self.id}:
                     if _is_gone(alive, other):
-                        self._say(f"worker {other} is gone; its runs are taken over")
+                        self._say(f"worker {other} stopped responding; another worker takes over its runs")
                         DBOS._recover_pending_workflows([other])
             except (psycopg.Error, BridgeheadError) as error:
                 self._say(f"the database cannot be reached: {type(error).__name__}; trying again")

@@ -105,7 +105,7 @@ class EnrolledParticipants:
             return read()
         except BridgeheadError as error:
             self.problem = error.message
-            _log.error("%s; what is in force stays as it is", error)
+            _log.error("%s; the previous records stay in use", error)
             return in_force
 
     def _has_rested(self, stamp: Stamp, now: float) -> bool:

@@ -63,7 +63,7 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
         if request.paired and not is_free(known):
             raise UserError(
                 f"{request.participant!r} is already enrolled; no device can be paired under this name",
-                hint="choose another name, or revoke this one first: bridgehead bus participant revoke ID",
+                hint=f"choose another name, or run: bridgehead bus participant revoke {request.participant}",
             )
         # Checked before anything is written; an existing record keeps what was not given again.
         table = {**({} if request.paired else kept_table(folder, request.participant)), **request.table}
@@ -134,7 +134,7 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
                 raise UnknownParticipant(participant_id, "is already revoked")
         except ConfigError as error:
             # Somebody is editing the file. It is out all the same, and `kept_table` gives it nothing back.
-            _log.warning("the record of %s stays as it is written: %s", participant_id, error)
+            _log.warning("%s is revoked, but its rights are still in the records file: %s", participant_id, error)
 
 
 def listing(folder: StateFolder, now: datetime) -> list[ListedParticipant]:

@@ -78,7 +78,7 @@ class ChatCompletionsAgent:
     async def _first_model(self, client: httpx.AsyncClient) -> str:
         listed = (await self._json(client, "GET", "/models", None)).get("data")
         if not isinstance(listed, list) or not listed or not isinstance(listed[0], dict):
-            raise ModelFailed(self._url, "it lists no models; set one in the settings")
+            raise ModelFailed(self._url, "it lists no models; set model of openai in .bridge-settings.json")
         self._model = str(listed[0].get("id"))
         return self._model
 

@@ -189,7 +189,7 @@ def _report_malformed(context: dict[str, Any]) -> None:
         outer, _, inner = field.partition(".")
         value = context["session"][outer]
         value = value[inner] if inner else value
-        _log.warning("session field %s is left out: it is %s", field, type(value).__name__)
+        _log.warning("session field %s was dropped: it is %s", field, type(value).__name__)
 
 
 class Conversations:

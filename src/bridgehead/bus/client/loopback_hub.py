@@ -80,7 +80,7 @@ class LoopbackProgram(Conversation):
         try:
             self._outgoing.put_nowait(payload)
         except asyncio.QueueFull:
-            _log.warning("the bridge does not keep up; a message of the program was dropped")
+            _log.warning("the bridge is too slow; a message of the program was dropped")
 
     def paused(self) -> None:
         self._writable.clear()
@@ -109,7 +109,7 @@ class LoopbackProgram(Conversation):
                 group.create_task(self._carry_in(satellite))
         except* ConnectionEnded as ended:
             _log.info("%s", ended.exceptions[0])
-            self.end(TRY_AGAIN, "the bridge went away")
+            self.end(TRY_AGAIN, "the bridge closed the connection")
         finally:
             # Without a goodbye: stock programs drop and come back all the time, and grace is made for that.
             await satellite.close(goodbye=False)

@@ -268,7 +268,7 @@ class FramedConnection(RawConnection):
     def give_way(self) -> None:
         """Leave before having proved anything: others wait, too."""
         self._disarm()
-        self._peer.close(TRY_LATER, "too many strangers at the door")
+        self._peer.close(TRY_LATER, "too many unauthenticated connections")
 
     def _disarm(self) -> None:
         if self._deadline is not None:

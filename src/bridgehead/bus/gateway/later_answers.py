@@ -199,6 +199,6 @@ def _read(path: Path) -> dict[str, LaterQuestion]:
     except FileMissing:
         return {}
     except (msgspec.DecodeError, BridgeheadError) as error:
-        _log.warning("%s: the pending answer is lost: %s", path, error)
+        _log.warning("%s: a pending answer was lost: %s", path, error)
         return {}
     return {question.id: question for question in kept}

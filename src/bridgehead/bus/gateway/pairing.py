@@ -163,7 +163,7 @@ class PairingSocket(Conversation):
             return False
         self._endpoint.gateway.reload()
         if not is_free(self._endpoint.gateway.directory.credentials.get(name)):
-            self._refuse("this name is taken")
+            self._refuse("this name is already in use")
             return True
         self._commitment = commitment
         self._step = self._revealed
@@ -235,7 +235,7 @@ class PairingSocket(Conversation):
         self._refuse("the bridge could not enrol it")
 
     def give_way(self) -> None:
-        self._refuse("others wait, too; try again")
+        self._refuse("other devices are waiting; try again")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)

@@ -65,7 +65,7 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
 
 def _refused(url: str, refused: DialRefused) -> Finding:
     fix = {
-        401: "set hub_token in [bus]; without one only the user that runs the hub is let in",
+        401: "set hub_token in [bus]; without one, only the user that runs the hub may connect",
         403: "add this machine's name to hosts of the hub",
         404: "the path of a hub is /core",
     }.get(refused.status)

@@ -168,7 +168,7 @@ class Hub(Site):
             self._drop(read.reason, sender)
             return
         if read.warnings:
-            _log.info("a frame from %s was taken with %s", sender.address, ", ".join(read.warnings))
+            _log.info("a frame from %s was accepted with %s", sender.address, ", ".join(read.warnings))
         message = read.message
         if has_malformed_carrier(message):
             self._drop("malformed_carrier", sender)

@@ -105,7 +105,7 @@ class Upstream(HubListener):
 
     def _escalate(self, effect: Escalate) -> None:
         if len(self._sending) >= MAX_SENDING:
-            _log.warning("the upstream bridge does not keep up; a question stays here")
+            _log.warning("the upstream bridge is too slow; a question was answered here")
             return
         task = asyncio.get_running_loop().create_task(self._send(effect))
         self._sending.add(task)

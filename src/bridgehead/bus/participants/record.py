@@ -198,9 +198,8 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
         }
         return ParticipantRecord(participant_id, **{**msgspec.structs.asdict(read), **parsed})
     except (msgspec.ValidationError, ConfigError) as error:
-        raise ConfigError(
-            f"participant {participant_id!r}: {error!s}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}"
-        ) from error
+        hint = getattr(error, "hint", None) or f"keys: {', '.join(sorted(RECORD_KEYS))}"
+        raise ConfigError(f"participant {participant_id!r}: {error!s}", hint=hint) from error
 
 
 def check_participant_id(participant_id: str) -> str:

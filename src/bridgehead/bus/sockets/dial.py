@@ -66,7 +66,7 @@ async def dial(target: Target, conversation: Conversation, *, max_message_bytes:
             transport.abort()
         if (status := _refused_with(error)) is not None:
             raise DialRefused(target.url, status) from error
-        raise Unreachable(target.url, str(error) or type(error).__name__) from error
+        raise Unreachable(target.url, getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
 
 
 async def _open(target: Target, host: str, port: int, *, secure: bool) -> asyncio.Transport:

@@ -77,7 +77,7 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
         nonlocal reported
         if not reported:
             reported = True
-            lost("the NATS server went away")
+            lost("the NATS server closed the connection")
 
     noted: list[Exception] = []
 

@@ -81,7 +81,7 @@ class NameOwners:
                 await self._own_identity(us)
                 return (await self._first_to_write(_name_key(source), us)).participant == us.participant
         except (TimeoutError, Error) as error:
-            why = str(error) or "it is away"
+            why = str(error) or "it does not answer"
             raise BridgeheadError(
                 f"{us.participant!r} cannot join until the deployment's registry answers: {why}",
                 hint="check the NATS server; the participant retries automatically",

@@ -164,7 +164,7 @@ class NatsRegistry(StateStore):
         """Of a connection that was never complete, whoever made it tries again."""
         if self._there.is_set() and not self._closing:
             self._there.clear()
-            _log.warning("the register is away: %s", reason)
+            _log.warning("nats: the registry cannot be reached: %s", reason)
             self._lasting.append(self._loop.create_task(self._come_back()))
 
     async def _come_back(self) -> None:
@@ -188,7 +188,7 @@ class NatsRegistry(StateStore):
                 while self._unwritten and self._there.is_set():
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            _log.warning("nats: %d changes of the register were not written", len(self._unwritten))
+            _log.warning("nats: %d changes were not written to the registry", len(self._unwritten))
         # The library may answer a cancelled request with a timeout, so being cancelled is not enough to end a loop.
         self._closing = True
         self._renewal.set()
@@ -270,7 +270,7 @@ class NatsRegistry(StateStore):
                     self._unwritten.popleft()
                 self._something_to_write.clear()
             except (TimeoutError, Error) as error:
-                _log.warning("nats: the register was not written: %s", error)
+                _log.warning("nats: the registry was not written: %s", error)
                 await asyncio.sleep(RETRY_S)
 
     async def _write_one(self, change: StateChange) -> None:

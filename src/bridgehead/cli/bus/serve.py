@@ -93,7 +93,7 @@ def _findings(findings: list[Finding]) -> str:
 @click.option(
     "--assistant",
     metavar="NAME",
-    help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:WORDS, rig:ID, "
+    help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:COMMAND, rig:ID, "
     "or scripted (an echo).",
 )
 @click.option(

@@ -38,7 +38,7 @@ PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
 CHAT_WAIT_S: Final = 600.0
 """An assistant says itself when it gives up; this is for one that says nothing at all."""
-WHO: Final = "`bridgehead bus participant list` shows who is enrolled; what is said to an absent one is not kept"
+WHO: Final = "`bridgehead bus participant list` shows who is enrolled; messages to a disconnected one are not kept"
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,7 +152,7 @@ def ask(app: App, participant: str, question: str, lang: str | None, wait_s: flo
     request = SpeakRequest(question, lang, participant=participant, wait_s=wait_s)
     answer = speak(settings_and_folder(app, state)[1], request, SpokenAnswer)
     if answer.text is None:
-        raise BridgeheadError(answer.problem or f"{participant} said nothing", hint=WHO)
+        raise BridgeheadError(answer.problem or f"{participant} did not answer", hint=WHO)
     said = answer.text
     app.emit({"participant": participant, "answer": said}, lambda: escape_controls(said))
     return ExitCode.DONE
@@ -164,7 +164,7 @@ def _message(topic: str, data: bytes, to: str | None) -> Message:
     frame = b'{"type":%b,"data":%b,"context":%b}' % parts
     read = read_frame(frame)
     if not isinstance(read, Accepted):
-        raise UserError(f"this is not a message: {read.reason}", hint="DATA must be one JSON object")
+        raise UserError(f"DATA is not valid: {read.reason}", hint="write one JSON object")
     return read.message
 
 
@@ -233,7 +233,7 @@ def _spoken(spoken: Spoken) -> dict[str, Any]:
 
 
 def _words(spoken: Spoken) -> str:
-    silence = "(nothing was said)" if spoken.handled else "(no answer in time)"
+    silence = "(empty answer)" if spoken.handled else "(no answer in time)"
     return escape_controls(spoken.text or silence)
 
 

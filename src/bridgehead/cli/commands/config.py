@@ -62,7 +62,7 @@ def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
     trusted = assembly.trusted_files
     if listing:
         if file is not None or remove:
-            raise UserError("--list takes no file and no --remove")
+            raise UserError("--list cannot be combined with a file or --remove")
         known = trusted.all()
         app.emit({"trusted": known}, lambda: "".join(f"{path}\n" for path in known) or "no file is trusted\n")
         return

@@ -51,7 +51,7 @@ def pending(
     assembly = app.assembly()
     if item_id:
         if item_id[:-1] not in ((), ("show",)):
-            raise UserError("one ID is shown at a time", hint="bridgehead pending show q-12")
+            raise UserError("`pending show` takes one ID", hint=f"bridgehead pending show {item_id[-1]}")
         with assembly.store(read_only=True) as store:
             item = pending_list(assembly, store, app.warn).find(item_id[-1])
         app.emit({"item": msgspec.to_builtins(item)}, lambda: question_text(item, SystemClock().now()))

@@ -116,10 +116,7 @@ def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboa
     note_address(dashboard.context.assembly.places, address)
     _show_address(app, address)
     if not request.is_loopback:
-        app.warn(
-            f"{request.host} is reachable from other machines and HTTP hides nothing on the way; "
-            "put a proxy that speaks TLS in front"
-        )
+        app.warn(f"{request.host} is reachable from other machines, and HTTP is not encrypted; use a TLS proxy")
     app.say("Ctrl-C stops")
     if request.open_browser:
         # Not the token: the whole machine sees what a program is started with. Some browsers end only with their page.

@@ -110,7 +110,8 @@ def _verb_command(verb: str) -> click.Command:
             "--preset", type=click.Choice(("default", "security-elevated")), help="How much weight the sceptic has."
         )(function)
     metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
-    function = click.argument("scope", nargs=-1, metavar=metavar)(function)
+    kind = None if verb == "ask" else click.Path(readable=False)  # a shell completes it
+    function = click.argument("scope", nargs=-1, metavar=metavar, type=kind)(function)
     command = click.command(
         verb, cls=Command, help=VERBS[verb].sentence, examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",))
     )
@@ -131,7 +132,7 @@ for _command in (show, list_, gate, dismiss, baseline):
     )
 )
 @click.argument("review_id", required=False)
-@click.option("--retry", multiple=True, metavar="BRIDGE", help="Ask this runtime again; repeatable.")
+@click.option("--retry", multiple=True, metavar="SEAT", help="Ask this seat again; repeatable.")
 @click.option("--close", is_flag=True, help="Stop waiting and write the report.")
 @options.gate_option
 @options.sarif_option
@@ -190,7 +191,7 @@ def challenge(
     wanted = Gate(gate) if gate else None
     with _watching(app, None, watch=watch) as audience:
         finished = _councils(app).challenge(review_id, finding, question, audience, gate=wanted)
-    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
+    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch, about=finding)
 
 
 def _councils(app: App) -> Councils:
@@ -218,7 +219,7 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
     else:
         from bridgehead.assembly.council.views import council_now
 
-        verb = request.verb if request is not None else "taken up again:"
+        verb = request.verb if request is not None else "resumed:"
         with LiveDisplay(verb, lambda review_id: council_now(app.assembly(warns=False), review_id).live) as display:
             ask = ask_beside(display, audience.ask_user) if audience.ask_user else None
             yield replace(audience, ask_user=ask, watchers=(display,))
@@ -239,7 +240,8 @@ def _audience(app: App, request: CouncilRequest | None) -> Audience:
 # -- how it ended
 
 
-def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch: bool) -> int:
+def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch: bool, about: str = "") -> int:
+    """Print and judge it; after a challenge what was answered `about` that finding, because the rest is as it was."""
     from bridgehead.council.reporting.report import CouncilReport
 
     report = finished.report
@@ -251,7 +253,7 @@ def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch
 
         WatchLines(app).write({"event": "report", "schema_version": SCHEMA_VERSION, **document})
     else:
-        app.emit(document, lambda: _text(app, finished))
+        app.emit(document, lambda: _text(app, finished, about))
     if finished.pause is not None:
         app.say(finished.pause.line())
     return finished.exit_code(gate)
@@ -272,7 +274,7 @@ def _document(finished: Finished) -> dict[str, Any]:
     return {**msgspec.to_builtins(finished.report), "report_files": files}
 
 
-def _text(app: App, finished: Finished) -> str:
+def _text(app: App, finished: Finished, about: str) -> str:
     from bridgehead.council.reporting.render.text import Screen, render_text
 
     if finished.report is None:
@@ -280,8 +282,8 @@ def _text(app: App, finished: Finished) -> str:
         how = f"bridgehead council resume {finished.council.review_id}"
         return f"WAITING   council {finished.council.review_id} waits for {waiting}; answer, then: {how}"
     saved = finished.written.markdown if finished.written else None
-    width = min(app.width, 120)
-    text = render_text(finished.report, Screen(width=width, colour=app.color, saved_at=saved))
+    screen = Screen(width=min(app.width, 120), colour=app.color, saved_at=saved)
+    text = render_text(finished.report, screen, about)
     if finished.council.task.task_type is TaskType.IMPLEMENTATION and finished.written:
         text += _change(finished.written)
     return text

@@ -155,9 +155,7 @@ class SpokenWarnings(_Watcher):
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         if line["event"] == "bridge_converted":
-            self._app.warn(
-                f"{line.get('bridge')} needs attention ({line.get('halt_reason')}); left out of this council"
-            )
+            self._app.warn(f"{line.get('bridge')} needs attention ({line.get('halt_reason')}) and was skipped")
         kept_back, _, kinds = str(line.get("detail", "")).partition(":")
         if kept_back == "secret_left_out" and kinds not in self._kept_back:
             self._kept_back.add(kinds)
@@ -212,7 +210,7 @@ def _doing(seat: LiveSeat) -> tuple[str, str]:
         looked_again = seat.round is not None and seat.round.step == STAGE_B
         return "done", "" if looked_again else plural(seat.found, "finding")
     if seat.state == "pending":
-        return "asked", "waits for its answer"
+        return "asked", "waiting for its answer"
     step = seat.round
     if step is None:
         return "looking", ""
@@ -278,5 +276,5 @@ def calls_text(planned: DryRun) -> str:
     lines += [
         f"{bridge}   no model call: {reason_in_words(one_line(reason))}" for bridge, reason in planned.no_calls.items()
     ]
-    lines.append(f"{plural(planned.first_calls, 'call')} for certain, at most {planned.most_calls}; none was made")
+    lines.append(f"at least {plural(planned.first_calls, 'call')}, at most {planned.most_calls}; none was made")
     return "\n".join(lines) + "\n"

@@ -45,7 +45,9 @@ _OPTIONS = (
     click.option("--diff", "diff_base", metavar="BASE", help="Changes since BASE, including uncommitted ones."),
     click.option("--staged", is_flag=True, help="Staged changes only."),
     click.option("--range", "commit_range", metavar="A..B", help="The commits in a range."),
-    click.option("--patch", metavar="FILE", help="A patch file; - reads standard input."),
+    click.option(
+        "--patch", type=click.Path(readable=False), metavar="FILE", help="A patch file; - reads standard input."
+    ),
     click.option("--task", "-t", default="", metavar="TEXT", help="What to look for, in plain words."),
     click.option("--context", "context_file", type=click.Path(path_type=Path), help="Background for each seat."),
     click.option("--domain", "-d", "domains", multiple=True, metavar="D", help="Use only this domain; repeatable."),
@@ -61,7 +63,7 @@ _OPTIONS = (
         is_flag=False,
         flag_value="",
         default=None,
-        metavar="[BRIDGE]",
+        metavar="[RUNTIME]",
         help="The calling agent answers for this runtime; exits 42 with its prompts.",
     ),
     click.option("--fallback", is_flag=True, help="Use Claude alone, with a second pass over its own findings."),
@@ -138,7 +140,7 @@ def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
     ids = [one.id for one in listed]
     twice = [one for one in dict.fromkeys(ids) if ids.count(one) > 1]
     if not listed or twice:
-        problem = f"{', '.join(twice)} is there twice" if twice else "it is empty"
+        problem = f"{', '.join(twice)} appears twice" if twice else "it is empty"
         raise UserError(f"{path} is not a list of requirements: {problem}", hint=_REQUIREMENT)
     return listed
 

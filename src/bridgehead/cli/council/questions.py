@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def ask_before(app: App, question: ClarifyingQuestion) -> str | None:
     """A question about what is meant, before anything begins."""
     choices = f"  [{' / '.join(question.choices)}]" if question.choices else ""
-    _prompt(app, f"{question.text}{choices}  (Enter: leave it to me) ")
+    _prompt(app, f"{question.text}{choices}  (Enter: decide for me) ")
     line = sys.stdin.readline()
     return line.strip() if line else None
 
 
 def ask_about_halted(app: App, question: UserQuestion, cancel: Cancel) -> str | None:
     """What to do about a bridge that needs somebody; None when nobody answers."""
-    app.say(f"{question.seat} cannot sit: {question.message}")
+    app.say(f"{question.seat} is not available: {question.message}")
     _prompt(app, f"{' / '.join(question.choices)}? ")
     return _typed_unless(cancel)
 

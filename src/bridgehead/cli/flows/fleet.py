@@ -36,7 +36,7 @@ database_option = click.option(
         "bridgehead flow submit nightly.py --at 2026-12-01T06:00:00Z --queue slow",
     ),
 )
-@click.argument("name")
+@click.argument("name", type=click.Path(readable=False))
 @database_option
 @click.option("--queue", default="default", show_default=True, help="The queue to put the run into.")
 @click.option("--id", "key", metavar="KEY", help="Submit once under this key; the same key again joins that run.")
@@ -65,7 +65,9 @@ def submit(
 
     flow, _ = find_flow(name, app.cwd)
     if flow.keeps_state_file or flow.read_words is not None:
-        raise UserError(f"flow {flow.name} works on files of a project and was not submitted", hint="use: flow run")
+        raise UserError(
+            f"flow {flow.name} needs project files and was not submitted", hint=f"bridgehead flow run {name}"
+        )
     settings = {**defaults_of(flow), **read_options(flow, words)}
     refuse_incomplete(flow, settings)
     at = None if moment is None else _moment(moment)

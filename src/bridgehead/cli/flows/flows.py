@@ -79,7 +79,7 @@ def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., An
         'bridgehead flow run ask --agent reviewer --prompt "Is this safe?" --wait 60',
     ),
 )
-@click.argument("name")
+@click.argument("name", type=click.Path(readable=False))
 @common_flags()
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
@@ -209,7 +209,7 @@ def status(
 @flow.command(
     examples=("bridgehead flow check release.py", "bridgehead flow check release.py:release --dir ../service")
 )
-@click.argument("name")
+@click.argument("name", type=click.Path(readable=False))
 @roots_option
 @click.pass_obj
 def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
@@ -272,7 +272,8 @@ def list_(app: App, root: Path | None, limit: int, database: str | None) -> None
             theirs = known.list(limit)
             runs = sorted([*listed.runs, *theirs.runs], key=lambda run: run.created, reverse=True)
             listed = listed._replace(runs=tuple(runs[:limit]), waits_for=theirs.waits_for)
-    app.emit(reports.list_document(listed), lambda: reports.list_text(listed, SystemClock().now(), app.width))
+    document = {"flows": [reports.listed_run(run, listed.unfinished) for run in listed.runs]}
+    app.emit(document, lambda: reports.list_text(listed, SystemClock().now(), app.width))
 
 
 @flow.command(examples=("bridgehead flow cancel flow-20251118-103000-4f2a", "bridgehead flow cancel 4f2a"))

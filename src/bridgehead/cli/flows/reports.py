@@ -44,10 +44,6 @@ class StepPage(NamedTuple):
         return f"  steps {self.first:,} to {last:,} of {self.total:,}; --page 1 shows the first, --all every one\n"
 
 
-def list_document(listed: ListResult) -> dict[str, Any]:
-    return {"flows": [_listed(run, listed.unfinished) for run in listed.runs]}
-
-
 def list_text(listed: ListResult, now: datetime, width: int) -> str:
     if not listed.runs:
         return "no flow has run here\n"
@@ -109,7 +105,7 @@ def run_document(run: Run) -> dict[str, Any]:
     }
 
 
-def _listed(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
+def listed_run(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
     """A line of the list; the run that has not ended shows its steps and what it waits for as well."""
     if unfinished is None or unfinished.run.id != run.id:
         return {**run_document(run), "outstanding": []}

@@ -54,7 +54,7 @@ def list_(app: App, /, directory: Path) -> int:
     found = [_summary(package) for package in packages.packages_below(directory)]
     rows = [(f["name"], f["language"], str(len(f["files"])), f["about"] or "-", f["path"]) for f in found]
     app.emit(
-        {"packages": found}, lambda: columns([HEAD, *rows], width=app.width, flexible=4) if rows else "no packages here"
+        {"packages": found}, lambda: columns([HEAD, *rows], width=app.width, flexible=4) if rows else "no packages"
     )
     return 0
 
@@ -95,7 +95,7 @@ def check(app: App, /, package: Path, build: bool) -> int:
         lines = [f"{proof.proven} of {plural(proof.files, 'file')} proven, {scored}"]
         lines += [f"wrong: {line}" for line in proof.problems]
         lines += [f"not proven: {line}" for line in proof.unproven]
-        lines += [f"ran {result.command}: {result.problem or 'it went well'}" for result in built if not result.skipped]
+        lines += [f"ran {result.command}: {result.problem or 'it succeeded'}" for result in built if not result.skipped]
         lines += [f"not run: {result.command}: {result.skipped}" for result in built if result.skipped]
         if not build:
             lines.append("not run: its build and tests (--build runs them, and with them the package's code)")

@@ -220,7 +220,7 @@ def relay(console: RigConsole) -> None:
     begin, abort = arguments.has("--begin"), arguments.has("--abort")
     if begin or abort:
         if begin and abort:
-            raise ArgumentRefused("relay: --begin and --abort exclude each other")
+            raise ArgumentRefused("relay: --begin and --abort cannot be combined")
         if (message_type := arguments.positional(0)) is not None:
             raise ArgumentRefused(f'unexpected argument "{message_type}"')
         rig, thread_id = console.make_rig(), arguments.value("--thread")

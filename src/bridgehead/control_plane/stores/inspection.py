@@ -203,7 +203,7 @@ def _missing_rows(connection: sqlite3.Connection) -> list[str]:
     given = "SELECT name, seq FROM sqlite_sequence WHERE name IN ('events', 'pending')"
     newest = {table: f"SELECT coalesce(max(rowid), 0) FROM {table}" for table in TABLES}
     return [
-        f"{table}: row {number} was written and is not there"
+        f"{table}: row {number} was written and is missing"
         for table, number in connection.execute(given).fetchall()
         if connection.execute(newest[table]).fetchone()[0] < number
     ]
@@ -229,7 +229,7 @@ def _judged(table: str, row: Row) -> Exported:
         changed = given is not None and given != rows.row_sum(columns[summed])
     except (rows.UnreadableRow, TypeError, ValueError) as error:
         return Exported(table, None, f"{table}: row {number}: {error}")
-    return _exported(table, value, f"{table}: row {number} is not as it was written" if changed else None)
+    return _exported(table, value, f"{table}: row {number} was changed after it was written" if changed else None)
 
 
 # What is left of a damaged record: the leaves of its tables, wherever they are in the file

@@ -55,7 +55,7 @@ class UnusableAddress(ConfigError):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"the record's postgresql:// address cannot be used: {why}",
-            hint="it looks like postgresql://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME; "
+            hint="write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME; "
             "special characters in a password are percent-encoded",
         )
 
@@ -357,7 +357,7 @@ def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float
     if code in ("55P03", "40P01"):  # lock not available, deadlock
         return failures.RecordLocked(where, waited_seconds)
     if code == "25006":
-        return failures.RecordReadOnly(where, "the server takes no writes")
+        return failures.RecordReadOnly(where, "the server accepts no writes")
     if code == "53100":
         return failures.RecordFull(where)
     if code == "57014":

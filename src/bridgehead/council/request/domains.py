@@ -311,7 +311,7 @@ def with_own_domains(registry: Registry, tables: object, name: str) -> Registry:
             f"{name}: {error}", hint="[[domain]] tables with id and role; docs/guides/council.md shows one"
         ) from error
     if bad := [one for one in own if one.id in RESERVED or not one.id or not one.role.strip()]:
-        raise ConfigError(f"{name}: {bad[0].id!r} cannot be a domain", hint="give it a different id and a role")
+        raise ConfigError(f"{name}: {bad[0].id!r} is not a valid domain", hint="give it a different id and a role")
     taken = {one.id for one in own}
     return replace(registry, domains=(*own, *(one for one in registry.domains if one.id not in taken)))
 

@@ -121,7 +121,7 @@ class CallRunner:
             if isinstance(outcome, RuntimeAnswer | RuntimeRefusal):
                 return outcome
             request = outcome
-        return RuntimeRefusal(ErrorClass.MALFORMED, f"{connection.runtime_name} never came to an answer")
+        return RuntimeRefusal(ErrorClass.MALFORMED, f"{connection.runtime_name} never finished its answer")
 
     async def _read(
         self, connection: Connection, ask: RuntimeRequest, received: Received

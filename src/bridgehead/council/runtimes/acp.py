@@ -53,7 +53,7 @@ LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
 AUTH_REQUIRED: Final = -32000
 ASKED_AGAIN: Final = "prompt again"
 MOST_PROMPTS: Final = 4
-NO_URLS: Final = "the agent takes no MCP servers by URL, only such as are started by a command"
+NO_URLS: Final = "the agent cannot use MCP servers by URL, only those started by a command"
 GO_ON: Final = (
     "That was refused: here nothing may be changed and no command may be run. "
     "Do not ask for it again; answer the first message from what you can read."
@@ -195,7 +195,7 @@ class AcpAgent(CliConnection):
     def barrier(self, machine: Machine) -> Barred | None:
         if self.has_tools:
             return None
-        return Barred(Status.SKIPPED, f"cli_error: nothing here keeps {self.agent.words[0]} to the private copy")
+        return Barred(Status.SKIPPED, f"cli_error: {self.agent.words[0]} cannot be confined on this machine")
 
     def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
         allowed = [self.agent.allowing.format(one.name) for one in ask.tools if self.agent.allowing]

@@ -50,10 +50,10 @@ def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> ex
             message = f"{program} could not be started: {result.reason}"
             return exchange.RuntimeRefusal(ErrorClass.OTHER, message, detail, reason=CLI_NOT_FOUND)
         case Ended.TIMEOUT | Ended.IDLE:
-            message = f"{program} was stopped after {timeout_seconds} s without having answered"
+            message = f"{program} was stopped after {timeout_seconds} s without an answer"
             return exchange.RuntimeRefusal(ErrorClass.TIMEOUT, message, detail)
         case Ended.OUTPUT_CAP:
-            return exchange.RuntimeRefusal(ErrorClass.MALFORMED, f"{program} printed more than is read", detail)
+            return exchange.RuntimeRefusal(ErrorClass.MALFORMED, f"{program} printed too much", detail)
         case Ended.EXITED if result.exit_code == _TIMED_OUT:
             return exchange.RuntimeRefusal(ErrorClass.TIMEOUT, f"{program} ended with the code of a timeout", detail)
     return None
@@ -80,7 +80,7 @@ def empty(
 def refused_without_record(program: str, result: CommandResult, known: StartupErrors) -> exchange.RuntimeRefusal:
     """A run that left no record of its own: what stderr says decides, or else the prose on stdout."""
     said = stderr_of(result)
-    message = excerpt(said) or f"{program} ended with code {result.exit_code} and said nothing"
+    message = excerpt(said) or f"{program} ended with code {result.exit_code} and no output"
     told = next((error_class for pattern, error_class in known if pattern.search(said)), None)
     told = told or classify(said)
     if told is ErrorClass.OTHER:

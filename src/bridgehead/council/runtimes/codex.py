@@ -80,7 +80,7 @@ def catalogue(printed: str) -> list[str] | None:
 def _unfinished(events: list[dict[str, Any]], result: CommandResult) -> exchange.RuntimeRefusal:
     """A run without the last word of a turn; a top-level `error` before it is only a retry notice."""
     if events and result.exit_code != 0:
-        return exchange.RuntimeRefusal(ErrorClass.OTHER, "codex ended before its turn did", cli.stderr_of(result))
+        return exchange.RuntimeRefusal(ErrorClass.OTHER, "codex exited before its turn ended", cli.stderr_of(result))
     refused = cli.refused_without_record("codex", result, STARTUP_ERRORS)
     if result.exit_code == EXIT_USAGE:
         return exchange.RuntimeRefusal(ErrorClass.BAD_USAGE, refused.message, refused.detail)

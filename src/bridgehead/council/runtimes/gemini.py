@@ -166,7 +166,7 @@ class GeminiCli(cli.CliConnection):
     @classmethod
     def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         if setup.retired:
-            return base.Missing(CLI_NOT_FOUND, "gemini refused this account for good the last time it was asked")
+            return base.Missing(CLI_NOT_FOUND, "gemini refused this account permanently at the last call")
         located = super().locate(setup, machine)
         if isinstance(located, GeminiCli):
             chosen = exchange.mapping_at(_read_settings(machine, machine.home), "security", "auth")
@@ -247,7 +247,7 @@ class AgyCli(cli.CliConnection):
     @classmethod
     def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         if not setup.retired and machine.which(setup.text_option("path") or GeminiCli.program) is not None:
-            return base.Missing(CLI_NOT_FOUND, "agy is tried only where gemini is missing or was refused for good")
+            return base.Missing(CLI_NOT_FOUND, "agy is used only if gemini is not installed or its account was refused")
         # `path` in the settings names the gemini program, not this one.
         options = {name: value for name, value in setup.settings.options.items() if name != "path"}
         return super().locate(replace(setup, settings=replace(setup.settings, options=options)), machine)

@@ -176,7 +176,7 @@ def _probe_key(version: Command, usage: Command) -> str:
     try:
         found = Path(path).stat()
     except OSError:
-        return f"{path} is not there"
+        return f"{path} does not exist"
     return " ".join([path, str(found.st_mtime_ns), str(found.st_size), *version.argv[1:], *usage.argv[1:]])
 
 

@@ -73,7 +73,7 @@ def read_opencode(result: CommandResult) -> exchange.CallOutcome:
     if error is not None:
         return read_error(exchange.mapping_at(error, "error"), cli.stderr_of(result), usage)
     if any(_reason(step) == "unknown" for step in steps) and _reason(steps[-1]) != "stop":
-        message = "the model's replies had no end, and opencode kept asking"
+        message = "the model's replies never finished, and opencode kept asking"
         return exchange.RuntimeRefusal(ErrorClass.MALFORMED, message, cli.stderr_of(result), usage=usage)
     if not steps:
         return cli.refused_without_record("opencode", result, STARTUP_ERRORS)

@@ -66,7 +66,7 @@ def _payload(context: PageContext, number: int) -> str:
     """What a message carries, because somebody asked to see it."""
     content = message_content(context.assembly, number)
     if content is None:
-        return "This message is gone, or was too large to be kept."
+        return "This message is no longer kept, or was too large to keep."
     encoded = msgspec.json.encode({"data": content.data, "context": content.context})
     text = msgspec.json.format(encoded, indent=2).decode()
     return text if len(text) <= MOST_PAYLOAD else f"{text[:MOST_PAYLOAD]}\n… and more"

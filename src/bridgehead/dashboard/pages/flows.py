@@ -69,7 +69,7 @@ NOTHING_TYPED: Final = RefusedAnswer()
 def show_list(context: PageContext, request: Request) -> Response:
     state = request.query_params.get("state", "")
     if state and state not in tuple(RunState):
-        raise UserError(f"no flow is {state!r}", hint=f"states: {', '.join(RunState)}")
+        raise UserError(f"{state!r} is not a state of a flow", hint=f"states: {', '.join(RunState)}")
     paging = Paging.of(PAGE.path, request.query_params, PAGE_LENGTH)
     limit = MOST_LISTED if state else paging.start + PAGE_LENGTH + 1
     flows = [flow for flow in list_flows(context.assembly, context.store, limit=limit) if state in ("", flow.state)]

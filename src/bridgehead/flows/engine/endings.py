@@ -183,7 +183,7 @@ def _reopen(
     announcer.asked(OpenRequest(run.id, run.name, run.root, dict(document), utc_text(again.deadline)))
     facts = pause_facts([again], path)
     opened.announce("flow.paused", key=again.request_id, error=error, **facts, **steps_made(run_pass))
-    way = "the question is open again: answer it with bridgehead flow respond, then bridgehead flow resume"
+    way = "the question is open again: answer it (bridgehead flow respond), then bridgehead flow resume"
     return FlowFailed(
         opened.flow.name,
         error,

@@ -214,7 +214,7 @@ def _discard(opened: OpenRun) -> None:
     if old is not None:
         for call in outstanding_calls(opened.journal.attempts(old.id)).values():
             opened.inputs.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
-        opened.journal.end(old.id, RunStatus.CANCELLED, at=opened.now(), error="given up for a new run")
+        opened.journal.end(old.id, RunStatus.CANCELLED, at=opened.now(), error="cancelled for a new run")
         if opened.flow.abandon is not None:
             opened.flow.abandon(old.input, old.id)
     if opened.opening.clear_files:

@@ -150,7 +150,7 @@ class Mailbox:
         if content is None:
             return
         if isinstance(content, Unsafe) or isinstance(match_response(content, asked_by(calls)), Rejected):
-            self.files.reject(self.files.response_path, "it was there before the request")
+            self.files.reject(self.files.response_path, "it is older than the request")
 
     def refuse_unsupported_request(self) -> None:
         """A request of another major version is left as it is: its writer knows more than we do (flows §3)."""

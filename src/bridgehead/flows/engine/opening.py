@@ -121,7 +121,7 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: S
         raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", way)
     if request.key is not None:
         if flow.keeps_state_file:
-            raise FlowMistake(f"--id is not for {flow.name}: its state file says which run it is")
+            raise FlowMistake(f"--id cannot be used with {flow.name}: its state file identifies the run")
         known = _under_key(flow, request, journal, root)
         if known is not None:
             return known
@@ -129,7 +129,7 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: S
     if flow.keeps_state_file:
         return _open_by_state_file(flow, request, files, journal, paused)
     if os.path.lexists(files.state_path):
-        way = "resume it with: bridgehead flow run template-create --resume, or with --fresh start it over"
+        way = "resume it with: bridgehead flow run template-create --resume, or start over with --fresh"
         raise OtherRun(root, "template-create", f"flow {flow.name}", way)
     return _open_by_journal(flow, request, journal, root, paused)
 
@@ -145,7 +145,7 @@ def _under_key(flow: Flow, request: RunRequest, journal: SqliteJournal, root: Pa
         return None  # it was paused before its flow had a key
     if paused is not None and (known is None or known.id != paused.id) and not (known and known.status.ended):
         way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {paused.id}"
-        raise OtherRun(root, _named(paused), f"the one with the id {request.key!r}", way)
+        raise OtherRun(root, _named(paused), f"the run with the id {request.key!r}", way)
     if known is None or not known.status.ended:
         return None
     _refuse_contradiction(root, _named(known), request, known.input, _lasting_settings(flow, request))
@@ -196,8 +196,8 @@ def _refuse_contradiction(
             raise OtherRun(
                 root,
                 f"{paused} with {key} {known[key]!r}",
-                f"one with {key} {value!r}",
-                "omit that setting and use --resume, or cancel the paused run with --fresh",
+                f"a run with {key} {value!r}",
+                "omit that setting to continue that run, or start another one with --fresh",
             )
 
 

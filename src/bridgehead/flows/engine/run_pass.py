@@ -130,7 +130,7 @@ class RunPass:
         )
         if settled.ignored_old_attempt:
             self.actions.append("ignored:old_attempt")
-            self.mailbox.reject(call.path, "it answers an attempt that has been given up")
+            self.mailbox.reject(call.path, "it answers an attempt that was abandoned")
         if settled.action is Action.REISSUE:
             self.mailbox.refuse_unsupported_request()
         if settled.action is not Action.QUEUED:

@@ -106,7 +106,7 @@ class CheckpointFiles:
         owners = self.root.allowed_owners if self.response_owners is None else self.response_owners
         content = self.read(path, owners=owners)
         if accept_foreign_owner and isinstance(content, Unsafe) and content.uid is not None:
-            log_warning(f"{path} belongs to uid {content.uid}; taken because of --accept-foreign-owner")
+            log_warning(f"{path} belongs to uid {content.uid}; accepted because of --accept-foreign-owner")
             return self.read(path, owners=owners | {content.uid})
         return content
 

@@ -253,6 +253,5 @@ def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
     exact = [run for run in found if run.id == flow_id]
     if len(exact or found) == 1:
         return (exact or found)[0]
-    if found:
-        raise NotFound(f"several flows in {root} match {flow_id!r}: {', '.join(run.id for run in found)}")
-    raise NotFound(f"there is no flow {flow_id or ''} in {root}".replace("  ", " "))
+    several = f"several runs in {root} match {flow_id!r}: {', '.join(run.id for run in found)}"
+    raise NotFound(several if found else f"{root} has no run {flow_id or ''}".rstrip(), hint="bridgehead flow list")

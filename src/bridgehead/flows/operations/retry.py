@@ -115,10 +115,10 @@ def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
 def _refuse_retry(run: Run, from_step: str | None) -> None:
     _refuse_built_in(run)
     if run.status is RunStatus.COMPLETED:
-        way = f"bridgehead flow fork {run.id} --from STEP begins a second run at a step of it"
+        way = f"bridgehead flow fork {run.id} --from STEP starts a second run from a step of this one"
         raise CannotRetry(run, "it has completed", way)
     if run.status is RunStatus.CANCELLED and from_step is None:
-        way = f"name a step to begin at: bridgehead flow retry {run.id} --from STEP"
+        way = f"name the step to start from: bridgehead flow retry {run.id} --from STEP"
         raise CannotRetry(run, "it was cancelled", way)
 
 
@@ -135,5 +135,5 @@ def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) 
     other = journal.unfinished()
     if other is not None and (run is None or other.id != run.id):
         way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {other.id}"
-        wanted = "a second one" if run is None else run.id
+        wanted = "a second run" if run is None else run.id
         raise OtherRun(root, f"flow {other.name} ({other.id})", wanted, way)

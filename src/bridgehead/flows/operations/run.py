@@ -58,7 +58,7 @@ class CommandLine(NamedTuple):
         missing = flags.get("on_missing_agent")
         wait = flags.get("wait_seconds") or 0.0
         if not wait >= 0:  # also refuses "not a number"
-            raise FlowMistake(f"--wait takes seconds, not {wait:g}")
+            raise FlowMistake(f"--wait must be a number of seconds, not {wait:g}")
         if (flags.get("max_retries") or 0) < 0:
             raise FlowMistake("--max-retries cannot be negative")
         return RunRequest(
@@ -103,7 +103,7 @@ def split_words(words: Sequence[str]) -> CommandLine:
 
 def _read(flag: Flag, value: str) -> Any:
     if flag.choices and value not in flag.choices:
-        raise FlowMistake(f"{flag.name} is {' or '.join(flag.choices)}, not {value!r}")
+        raise FlowMistake(f"{flag.name} must be {' or '.join(flag.choices)}, not {value!r}")
     assert flag.read is not None
     try:
         return flag.read(value)

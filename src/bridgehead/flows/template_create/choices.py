@@ -123,7 +123,7 @@ def _name(value: str) -> str:
 
 def _count(value: str) -> int:
     if not value.isascii() or not value.isdigit() or not 0 <= int(value[:9]) <= 1000:
-        raise FlowMistake(f"--max-templates is a number from 0 to 1000, not {value!r}")
+        raise FlowMistake(f"--max-templates must be a number from 0 to 1000, not {value!r}")
     return int(value)
 
 
@@ -133,21 +133,21 @@ def _score(value: str) -> float:
     except ValueError:
         score = -1.0
     if not 0 <= score <= 10:
-        raise FlowMistake(f"--min-score is a number from 0 to 10, not {value!r}")
+        raise FlowMistake(f"--min-score must be a number from 0 to 10, not {value!r}")
     return score
 
 
 def _size(value: str) -> int:
     found = _SIZE.fullmatch(value.strip())
     if found is None or int(found[1]) == 0:
-        raise FlowMistake(f"--claude-md-size-limit is a size such as 50KB, not {value!r}")
+        raise FlowMistake(f"--claude-md-size-limit must be a size such as 50KB, not {value!r}")
     unit = {"kb": 1024, "mb": 1024 * 1024}.get((found[2] or "").lower(), 1)
     return int(found[1]) * unit
 
 
 def _line(value: str) -> str:
     if not value.isprintable() or len(value) > 200:
-        raise FlowMistake(f"--author is one line of at most 200 characters, not {value[:40]!r}")
+        raise FlowMistake(f"--author must be one line of at most 200 characters, not {value[:40]!r}")
     return value
 
 

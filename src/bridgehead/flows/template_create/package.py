@@ -225,7 +225,7 @@ def _refuse_name(option: str, value: str) -> None:
     if not words or not plain or not words[0].isalpha():
         raise FlowMistake(f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first")
     if len(words) == 1 and (words[0] in _RESERVED or iskeyword(words[0])):
-        raise FlowMistake(f"{option} {value!r} cannot be a name in code: it is a word of programming languages")
+        raise FlowMistake(f"{option} {value!r} cannot be a name in code: it is a reserved word")
 
 
 def _refuse_existing(target: Path, files: dict[str, str]) -> None:

@@ -59,7 +59,7 @@ class NotRecordable(FlowMistake):
 
     def named(self, what: str) -> Self:
         """The same, saying what holds the value: the arguments of a step, the result of one that has run."""
-        self._say(f"{what} cannot be recorded: a {self.kind} has no form that lasts")
+        self._say(f"{what} cannot be recorded: a {self.kind} cannot be stored")
         return self
 
     def _say(self, what: str) -> None:

@@ -5,6 +5,7 @@ wants it.
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,11 @@ class ForeignText:
         return one if len(one) <= LONGEST_LINE else f"{one[: LONGEST_LINE - 1]}…"
 
 
+def without_columns(text: str) -> str:
+    """Columns are for eyes, a model pays for every blank; code stays as it is: its lines begin with their numbers."""
+    return re.sub(r"(?m)^(?![> ] *\d+  ).+$", lambda line: re.sub(r"(?<=\S) {3,}", "  ", line[0]), text)
+
+
 @dataclass
 class Caller:
     """One request of one client. `progress` reports while it is carried out; `warnings` end up in the result.
@@ -95,7 +101,7 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a call; RpcError when there is no such tool."""
     tool = BY_NAME.get(str(params.get("name")))
     if tool is None:
-        raise RpcError(Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; there are: {', '.join(BY_NAME)}")
+        raise RpcError(Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; known: {', '.join(BY_NAME)}")
     try:
         reply = _returned(caller, tool, params) or _handler(tool.handler)(caller, _arguments(tool, params))
         while reply.needed is not None and reply.needed.method == ELICIT and not caller.client.sends_envelopes:

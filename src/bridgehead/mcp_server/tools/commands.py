@@ -7,10 +7,11 @@ from typing import Any
 
 from bridgehead.contract.record_words import PendingKind
 from bridgehead.control_plane.records import PendingFilter
+from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.command import OUR_COMMAND, Command
 from bridgehead.host.process import run
-from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply
+from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply, without_columns
 from bridgehead.mcp_server.tools.pending import NO_ANSWER, PERSONS, form_for, give_persons_answer
 from bridgehead.mcp_server.tools.schemas import CommandArguments, CommandResult
 
@@ -35,10 +36,11 @@ def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
     command = Command((*OUR_COMMAND, *words), env=dict(caller.assembly.environ), cwd=caller.assembly.cwd)
     done = run(command, timeout_seconds=None, idle_seconds=None, cancel=caller.cancel, keep_family=True)
     said = "\n".join(filter(None, [done.text().strip(), done.error_text().strip()])) or "(it printed nothing)"
-    output = foreign.block(said, origin=f"bridgehead {action}")
+    output = foreign.block(without_columns(said) if "council" in action else said, origin=f"bridgehead {action}")
     result = CommandResult(note=foreign.note, exit_code=done.exit_code, output=output)
     form = _form_of_pause(caller, done.text()) if done.exit_code == ExitCode.WAITING else None
-    return ToolReply(result, f"exit code {done.exit_code}\n\n{foreign.note}\n\n{output}", form)
+    waits = ": it waits for an answer, see the tool `pending`" if done.exit_code == ExitCode.WAITING else ""
+    return ToolReply(result, f"exit code {done.exit_code}{waits}\n\n{foreign.note}\n\n{output}", form)
 
 
 def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
@@ -51,9 +53,11 @@ def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
 
 def command_words(wanted: CommandArguments) -> list[str]:
     """The words behind `bridgehead`; what the caller names stands behind `--`, so that it is read as no option."""
-    reason = [f"--reason={wanted.reason}"] if wanted.reason and wanted.action == "council dismiss" else []
+    if wanted.action in ("council challenge", "council dismiss") and not (wanted.target and wanted.reason):
+        raise UserError(f"{wanted.action} needs a finding as `target` and a `reason`; nothing was done")
+    reason = [f"--reason={wanted.reason}"] if wanted.action == "council dismiss" else []
     step = [f"--from={wanted.step}"] if wanted.step and wanted.action == "flow retry" else []
     options = wanted.options if wanted.action == "flow run" else []
     if wanted.action == "council challenge":  # of the newest council
-        options = [wanted.reason] if wanted.reason else []
+        options = [str(wanted.reason)]
     return [*wanted.action.split(), *reason, *step, *(["--", wanted.target, *options] if wanted.target else [])]

@@ -201,5 +201,5 @@ def _council_line(line: Mapping[str, Any]) -> str | None:
         case "council_start":
             return f"{line.get('review_id')} begins with {', '.join(line.get('bridges') or ())}"
         case "bridge_converted":
-            return f"{line.get('bridge')} is left out ({line.get('halt_reason')})"
+            return f"{line.get('bridge')} was skipped ({line.get('halt_reason')})"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -20,14 +19,14 @@ from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingEntry
 from bridgehead.errors import plural
 from bridgehead.exit_codes import ExitCode
-from bridgehead.mcp_server.tools.call import ForeignText
+from bridgehead.mcp_server.tools.call import ForeignText, without_columns
 from bridgehead.mcp_server.tools.schemas import CouncilListed, CouncilResult, Finding, SeatRequest
 
-WIDTH: Final = 110
+WIDTH: Final = 300
 MOST_PROMPT_CHARACTERS: Final = 60_000
 """Of the requests shown at once, since hosts cut long results; the others wait and come with the next call."""
 MOST_FINDINGS: Final = 100
-HOW_TO_DISMISS: Final = "To dismiss a finding: bridgehead council dismiss ID --reason TEXT"
+WAYS_ON: Final = "The tool `command` can challenge a finding (reason: your question), or dismiss it (reason: why)."
 
 
 class CouncilText(NamedTuple):
@@ -155,8 +154,7 @@ def _reported(
 ) -> CouncilText:
     foreign = ForeignText()
     text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
-    # Columns are for eyes; a model pays for every blank.
-    fenced = foreign.block(re.sub(r"(?<=\S) {3,}", "  ", text), origin=f"report of council {review_id}")
+    fenced = foreign.block(without_columns(text), origin=f"report of council {review_id}")
     result = CouncilResult(
         note=foreign.note,
         review_id=review_id,
@@ -175,7 +173,7 @@ def _reported(
         result = replace(
             result,
             summary=f"{headline(report, entries)}   council {review_id}",
-            next=HOW_TO_DISMISS if entries else "",
+            next=WAYS_ON if entries else "",
             verdict=report.verdict,
             findings=[_finding(entry, foreign) for entry in entries[:MOST_FINDINGS]],
             waiting_for=[one["bridge"] for one in report.bridges_pending],

@@ -87,6 +87,6 @@ class Conversation:
         if self._client is not None and self._client.sends_envelopes:
             raise jsonrpc.unsupported(str(request.params.get("protocolVersion")))
         if self._client is not None:
-            raise jsonrpc.RpcError(jsonrpc.Code.INVALID_REQUEST, "initialize was sent before")
+            raise jsonrpc.RpcError(jsonrpc.Code.INVALID_REQUEST, "initialize was already sent")
         self._client = jsonrpc.client_of_initialize(request.params)
         return self._client

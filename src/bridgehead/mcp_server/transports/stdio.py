@@ -101,6 +101,6 @@ def _messages(incoming: BinaryIO) -> Iterator[Message]:
         if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
             while line and not line.endswith(b"\n"):
                 line = incoming.readline(MOST_LINE_BYTES)
-            yield Malformed(None, Code.INVALID_REQUEST, f"a message has at most {MOST_LINE_BYTES >> 20} MiB")
+            yield Malformed(None, Code.INVALID_REQUEST, f"the message is larger than {MOST_LINE_BYTES >> 20} MiB")
         elif line.strip():
             yield read_message(line)

@@ -34,7 +34,7 @@ def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:
         return None
     place = Path(DEFAULT_FILE if named is True else named).expanduser()
     if not place.is_absolute() and (tracked := _tracked_on_the_way(rig, place)):
-        rig.tell_once(f"warning: {tracked} is tracked, so whoever pushes chooses what it is; no control plane is used")
+        rig.tell_once(f"warning: {tracked} is tracked by git, so other rigs can change it; no control plane is used")
         return None
     return Path(rig.repository.root, place)
 
@@ -157,7 +157,7 @@ class RigLedger:
         wire = self._rig.repository.wire(config.remote, config.branch, pushing=True)
         outcome = self._rig.repository.push(wire, self._head) if wire else None
         if not isinstance(outcome, Pushed):
-            self._rig.tell("warning: the remote has moved on; rig-bridge sync shows how")
+            self._rig.tell("warning: the remote has new commits; rig-bridge sync shows them")
             return 0
         return len(mine)
 

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from bridgehead.rigs.operations.verification import Committed, Subject
 
 REMEDIES = {
-    Refusal.BOTH_AHEAD: "both sides have new commits; rig-bridge push takes theirs in and puts yours on top",
+    Refusal.BOTH_AHEAD: "both sides have new commits; rig-bridge push pulls theirs and rebases yours on top",
     Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
 }
-TAKE_NON_ENVELOPES = "files that are not envelopes: rig-bridge sync --auto --accept-non-envelope takes them"
+TAKE_NON_ENVELOPES = "files that are not envelopes: rig-bridge sync --auto --accept-non-envelope pulls them"
 
 
 class FilesInTheWay(UserError):
@@ -188,14 +188,14 @@ def remedy(arrival: Arrival) -> str | None:
         commits = f"{gone} commits it had are" if gone != 1 else "a commit it had is"
         return (
             f"the remote's history was rewritten: {commits} gone (git log {remote}..HEAD shows it); "
-            f"ask who did it, then git reset --keep {remote} follows, git push --force-with-lease brings them back"
+            f"ask who did it, then accept it (git reset --keep {remote}) or restore them (git push --force-with-lease)"
         )
     if arrival.refusal is Refusal.NON_APPEND and not any(change.touches_thread for change in changed):
         return f"the remote has {TAKE_NON_ENVELOPES}"
     if arrival.refusal is Refusal.NON_APPEND:
         return (
             f"the remote did not only append (git diff HEAD...{remote} shows what was changed); "
-            f"ask who did it, then git merge {remote} takes it in by hand"
+            f"ask who did it, then accept it with git merge {remote}"
         )
     return REMEDIES[arrival.refusal]
 

@@ -131,9 +131,7 @@ def tell_left_out(rig: Rig, survey: GitSurvey) -> None:
         tracked = {path.partition("/")[0] for path in survey.tracked()}
         if absent := sorted(filter(is_thread_directory, tracked - survey.names().keys())):
             shown = ", ".join([*absent[:5], *([f"{len(absent) - 5} more"] if len(absent) > 5 else [])])
-            rig.tell_once(
-                f"warning: not checked out here, so nothing of it is shown: {shown}; git sparse-checkout add <thread>"
-            )
+            rig.tell_once(f"warning: not checked out here, so not shown: {shown}; git sparse-checkout add <thread>")
 
 
 def wanted_thread(rig: Rig, typed: str | None) -> str:

@@ -92,8 +92,8 @@ class Identities:
                 write_atomic(founder, membership.founded.blob + "\n")
         if membership.founded is None and founder.exists():
             self._rig.tell_once(
-                f"warning: the entry that founded the membership is gone from {MEMBERS_THREAD} or was changed, so "
-                "no member is known here; rig-bridge verify names what was changed"
+                f"warning: the entry that founded the membership was changed or deleted in {MEMBERS_THREAD}, so "
+                "no member is known here; rig-bridge verify shows what was changed"
             )
         return Keyring(self.pins, membership)
 
@@ -238,7 +238,7 @@ def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> "Freeze | None":
     allowed = freeze.as_allowed(thread_id, identities.membership, signed_by)
     if allowed is None:
         rig.tell_once(
-            f"warning: the freeze of {thread_id} in the name of {freeze.rig} does not count: "
+            f"warning: the freeze of {thread_id} in the name of {freeze.rig} is ignored: "
             "it is not signed by a member who may freeze"
         )
     return allowed if allowed is not None and allowed.holds(rig.now_ms()) else None
@@ -255,8 +255,8 @@ def allowed_signers_file(rig: Rig) -> Path | None:
         return None
     if tracked := tracked_path(rig, path):
         rig.tell_once(
-            f"warning: the signers in {tracked} are tracked, so they came from the others and are not trusted; "
-            "rig-bridge trust add <principal> <key> trusts one of them here"
+            f"warning: the signers in {tracked} are tracked by git, so other rigs can change them and none is trusted; "
+            "to trust one here: rig-bridge trust add <principal> <key>"
         )
         return None
     return path

@@ -105,16 +105,16 @@ def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
         outgoing.add(intent, rig.repository.head().commit or "", rig.now_ms())
         landed = Landed(*_commit(rig, what, text), pushed=False)
     elif landed.pushed or not pushing:
-        rig.tell(f"{landed.path} has the same content and was not reported as sent: nothing was written twice")
+        rig.tell(f"{landed.path} was committed earlier with the same content; no second envelope was written")
     else:
-        rig.tell(f"{landed.path} says the same and was never pushed: that one is pushed, nothing is written twice")
+        rig.tell(f"{landed.path} has the same content and was not pushed yet; no second envelope was written")
     if what.push and wire is not None and not landed.pushed:
         try:
             landed = _push(rig, wire, landed, retry=what.retry)
         except (GitFailed, UserError) as error:
             rig.tell(LANDED_LOCALLY)
             if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):  # the others name what to do
-                rig.tell(f"to bring it to the others: cd {rig.repository.root}; {PUSH_COMMAND}")
+                rig.tell(f"to push it: cd {rig.repository.root}; {PUSH_COMMAND}")
             raise
     rig.once_answered(lambda: outgoing.drop(intent))
     if what.thread_id != MEMBERS_THREAD and rig.repository.has_directory(MEMBERS_THREAD):
@@ -129,8 +129,8 @@ def _warn_if_kept_apart(rig: Rig) -> None:
     identities, own = Identities(rig), str(rig.config.rig_id)
     if own in identities.membership.names and own not in identities.own_names():
         rig.tell(
-            f"warning: the key of this clone does not count for {own} now, so the others put this into quarantine; "
-            f"a member can let the rig in again: rig-bridge member add {own} <its .pub file>"
+            f"warning: the key of this clone is not valid for {own} now, so other rigs quarantine this; "
+            f"a member can admit the rig again: rig-bridge member add {own} <its .pub file>"
         )
 
 

@@ -156,7 +156,7 @@ def _check_parent(rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Tu
             )
         rig.tell(f"warning: no envelope of this thread has body_hash {in_reply_to}")
     elif latest(turns).body_hash != in_reply_to:
-        rig.tell(f"warning: the chain moved: {latest(turns).path} is newer than the turn you answer")
+        rig.tell(f"warning: {latest(turns).path} is newer than the turn you answer")
 
 
 def _attest(rig: Rig, key: str, taken: Collection[str]) -> Attestation:

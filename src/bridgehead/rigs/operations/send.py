@@ -223,8 +223,8 @@ def _names_in(known: "Catalogue") -> set[str]:
 
 def _warn_of_quarantine(rig: Rig) -> None:
     rig.tell(
-        "warning: this is not signed by the human; every rig puts it into quarantine, "
-        "except those that say require_signed: none, where it shows as relay_unattested"
+        "warning: this is not signed by the human; every rig quarantines it, "
+        "except those with require_signed: none, where it shows as relay_unattested"
     )
 
 

@@ -63,7 +63,7 @@ def list_signers(rig: Rig) -> Trusted:
     """Whoever is trusted here, from whichever file is in force."""
     path = _configured(rig) or rig.repository.allowed_signers()
     if path is not None and (tracked := tracked_path(rig, path)):
-        rig.tell(f"warning: {tracked} is tracked; none of these signers is trusted")
+        rig.tell(f"warning: {tracked} is tracked by git; none of these signers is trusted")
     return _shown(path)
 
 
@@ -90,7 +90,7 @@ def remove_signer(rig: Rig, principal: str | None) -> Trusted:
         if path is None:
             raise ConfigError(
                 f"trust: {CONFIG_PATH} sets no allowed_signers file, so there is no file to edit",
-                hint="edit a file that only git's configuration names by hand",
+                hint="edit by hand the file that git config gpg.ssh.allowedSignersFile names",
             )
         write_atomic(path, without_signer(_text(path), principal))
     return _shown(path)

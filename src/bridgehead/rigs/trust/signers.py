@@ -76,11 +76,11 @@ def with_signer(text: str, principal: str, key: PublicKey, since: int | None = N
     """
     if not _PRINCIPAL.fullmatch(principal):
         raise UserError(
-            f'trust: "{principal}" cannot be the name of a signer; give one e-mail address without blanks or quotes'
+            f'trust: "{principal}" is not a valid principal; give one e-mail address or rig id without blanks or quotes'
         )
     for known in signers(text):
         if known.key.blob == key.blob and principal in known.principals.split(","):
-            raise UserError(f'trust: this key of "{principal}" is in the allowed-signers file already')
+            raise UserError(f'trust: this key of "{principal}" is already in the allowed-signers file')
     before = text if not text or text.endswith("\n") else text + "\n"
     dated = "" if since is None else f" since={since}"
     return f"{before}{principal} {NAMESPACES} {key}{dated}\n"

@@ -219,7 +219,7 @@ class Inbox(NamedTuple):
         for ends in self.conflicts:
             files = ", ".join(turn.filename for turn in ends)
             yield f"thread {ends[0].thread_id} was closed more than once: {files}"
-        yield f"the remote was last looked at: {self.remote_seen_at or 'never'}; rig-bridge sync --auto looks again"
+        yield f"last fetched from the remote: {self.remote_seen_at or 'never'}; rig-bridge sync --auto fetches again"
 
     def json_object(self) -> dict[str, object]:
         def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:

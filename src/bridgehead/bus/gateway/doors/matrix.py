@@ -51,7 +51,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 REGISTER: Final = "/_matrix/client/v3/register"
 TIMELINE: Final = {"room": {"timeline": {"limit": 50}}}
 ONLY_TEXT: Final = "I can only read text."
-UNREADABLE: Final = "I cannot read this encrypted message; it may have been sent before I was here."
+UNREADABLE: Final = "I cannot read this encrypted message; it may have been sent before I joined."
 NO_KEYS: Final = "I cannot read encrypted rooms; invite me to one that is not encrypted."
 _MEDIA: Final = ("m.image", "m.file", "m.audio", "m.video", "m.location")
 
@@ -233,7 +233,7 @@ class MatrixDoor(Door):
         headers = {"Authorization": f"Bearer {self._token}"}
         async with await self._client.send("POST", REGISTER, json.dumps(wanted), headers) as reply:
             if reply.status != 200 and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE":
-                raise BridgeheadError(f"the Matrix server does not know this application service: {refused}")
+                raise BridgeheadError(f"the Matrix server refused the token of the registration: {refused}")
         self._client.user_id = _checked(await self._client.whoami()).user_id
         rooms = ({"room_id": room_id} for room_id in _checked(await self._client.joined_rooms()).rooms)
         for event in (*rooms, *self._state.brought.values()):
@@ -259,7 +259,7 @@ class MatrixDoor(Door):
         except (aiohttp.ClientError, TimeoutError):  # nothing is wrong with it, but with the server, or the way there
             raise
         except Exception as error:
-            _log.warning("an event was left out: %s: %s", type(error).__name__, error)
+            _log.warning("an event was skipped: %s: %s", type(error).__name__, error)
 
     async def _bring(self, event: dict[str, Any], room_id: str) -> None:
         """Take an event as if it had been asked for, with the state of a room that is new to us."""
@@ -284,7 +284,7 @@ class MatrixDoor(Door):
             try:
                 await self._invited(room_id, invited)
             except BridgeheadError as error:  # it was taken back meanwhile
-                _log.warning("an invitation to %s: %s", room_id, error)
+                _log.warning("the invitation to %s was not accepted: %s", room_id, error)
         for room_id in synced.rooms.leave:
             self._leave(room_id)
         for room_id, joined in synced.rooms.join.items():
@@ -293,7 +293,7 @@ class MatrixDoor(Door):
                 try:
                     self._received(room_id, event)
                 except (AttributeError, TypeError, ValueError) as error:  # anybody may send anything
-                    _log.warning("an event of %s was left out: %s", room_id, error)
+                    _log.warning("an event in %s was skipped: %s", room_id, error)
 
     async def _invited(self, room_id: str, invited: Any) -> None:
         own = self._client.user_id
@@ -452,7 +452,7 @@ async def _after(before: asyncio.Task[None] | None, work: Coroutine[Any, Any, An
 
 def _checked(reply: Any) -> Any:
     if isinstance(reply, nio.ErrorResponse):
-        raise BridgeheadError(f"the Matrix server refused that: {reply.message}")
+        raise BridgeheadError(f"the Matrix server refused a request: {reply.message}")
     return reply
 
 

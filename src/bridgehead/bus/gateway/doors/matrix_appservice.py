@@ -59,13 +59,13 @@ def registration_in(path: Path, url: str) -> Registration:
             "namespaces": {"users": [{"exclusive": True, "regex": f"@{USER}:.*"}]},
         }
         write_atomic(path, yaml.safe_dump(facts, sort_keys=False), private=True, exclusive=True)
-        _log.warning("%s was written: name a copy in app_service_config_files of the Matrix server", path)
+        _log.warning("wrote %s; add it to app_service_config_files of the Matrix server", path)
     try:
         return msgspec.convert(yaml.safe_load(read_bounded(path, MAX_BYTES)), Registration)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
             f"{path} is not the registration of an application service: {error}",
-            hint="move it away to have a new one written",
+            hint="move it away; bridgehead then writes a new one",
         ) from error
 
 
@@ -93,10 +93,10 @@ class AppserviceEndpoint(Site):
         try:
             events = msgspec.json.decode(request.body, type=Transaction).events
         except (msgspec.DecodeError, RecursionError):
-            return _refused(400, "M_BAD_JSON", "a transaction is an object with a list of events")
+            return _refused(400, "M_BAD_JSON", "a transaction must be an object with a list of events")
         if await self._door.transaction(name, events):
             return json_answer({})
-        return _refused(503, "M_UNKNOWN", "the bus is not ready; bring it again later")
+        return _refused(503, "M_UNKNOWN", "the bus is not ready; send it again later")
 
 
 def _refused(status: int, code: str, sentence: str) -> Answer:

@@ -46,7 +46,7 @@ class WyomingPeer(asyncio.StreamReader):
 
     async def readexactly(self, n: int) -> bytes:
         if n > MAX_EVENT_BYTES:
-            raise ProtocolError(f"an event of {n} bytes was announced; {MAX_EVENT_BYTES} is the most")
+            raise ProtocolError(f"an event of {n} bytes was announced; the limit is {MAX_EVENT_BYTES}")
         return await super().readexactly(n)
 
     async def event(self, *kinds: str) -> Event:
@@ -109,8 +109,8 @@ class Speech:
 
     def __init__(self, stt: str | None, tts: str | None, wake: str | None, lang: str | None) -> None:
         if tts is None and shutil.which("espeak-ng") is None:
-            hint = "apt install espeak-ng, or set voice_tts of [bus] to the URL of a Wyoming service"
-            raise UserError("espeak-ng is not installed, and nothing else can speak", hint=hint)
+            hint = "apt install espeak-ng, or set voice_tts to tcp://HOST:PORT of a Wyoming service"
+            raise UserError("espeak-ng is not installed, and voice_tts of [bus] is not set", hint=hint)
         self._stt = stt
         self._tts = tts
         self.wake = wake

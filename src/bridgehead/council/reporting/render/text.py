@@ -49,8 +49,13 @@ class Screen:
     saved_at: str | None = None
 
 
-def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen()) -> str:  # noqa: B008 (frozen)
-    """The report as the command prints it."""
+def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen(), about: str = "") -> str:  # noqa: B008 (frozen)
+    """The report as the command prints it; one finding of it opened instead of all, if it is `about` one."""
+    if isinstance(report, CouncilReport):
+        for entry in report.everything():
+            if about.upper() in (entry.id, entry.was):
+                ending = [sentences.headline(report, sentences.ordered(report.findings())), *_seats(report, screen)]
+                return render_finding(entry, screen) + "\n".join(["", *ending, ""])
     lines = _aborted(report) if isinstance(report, AbortedReport) else _report(report, screen)
     return "\n".join(lines) + "\n"
 
@@ -170,7 +175,7 @@ def _aborted(report: AbortedReport) -> Iterator[str]:
     yield f"ABORTED   {sentences.one_line(report.abort_reason)}"
     for seat, reason in report.skip_reasons.items():
         yield f"  {seat:<10} {sentences.reason_in_words(sentences.one_line(reason))}"
-    yield "  bridgehead runtimes shows who could sit, and why not"
+    yield "  bridgehead runtimes shows which runtimes are available, and why others are not"
 
 
 def _painted(text: str, kind: Severity | Verdict | None, screen: Screen) -> str:

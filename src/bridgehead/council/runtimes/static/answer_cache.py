@@ -84,7 +84,7 @@ class AnswerCache:
         except (FileError, OSError, ValueError, TypeError, sqlite3.Error) as error:
             if self._folder is None:
                 return
-            logger.warning("the kept answers of analysers are not used: %s", error)
+            logger.warning("the cache of analyser results is not used: %s", error)
             if not isinstance(error, FileError | OSError | sqlite3.OperationalError):
                 (self._folder / FILE).unlink(missing_ok=True)
 

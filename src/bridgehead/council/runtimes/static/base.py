@@ -85,7 +85,7 @@ class Analyser(ABC):
         try:
             return list(self.messages(json.loads(printed or "[]")))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            raise UnreadableAnswer(f"{self.name} did not print the JSON it promises") from error
+            raise UnreadableAnswer(f"{self.name} did not print valid JSON") from error
 
     def messages(self, printed: Any) -> Iterator[Message]:
         """The same of an analyser that prints JSON."""

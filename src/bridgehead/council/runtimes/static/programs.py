@@ -177,7 +177,7 @@ class Lizard(base.Analyser):
             rows = [row for row in csv.reader(io.StringIO(printed)) if row]
             return [self._message(row) for row in rows if int(row[1]) > self.MOST_PATHS]
         except (ValueError, IndexError, csv.Error) as error:
-            raise base.UnreadableAnswer("lizard did not print the table it promises") from error
+            raise base.UnreadableAnswer("lizard did not print its table") from error
 
     def _message(self, row: list[str]) -> base.Message:
         if len(row) != self._COLUMNS:
@@ -209,7 +209,7 @@ class Secrets(base.Analyser):
         "password": re.compile(r"[a-z_]*(?:password|passwd|secret)[a-z_]*\d?\b(?![^\s\"',;)\]])"),
     }
     _TRANSLATED: ClassVar = re.compile(r"(?:^|/)(?:locales?|i18n|l10n|lang|langs|translations|intl)/|messages_\w+\.")
-    _NAMES: ClassVar = {"high-entropy-value": "random value given to the name of a secret"}
+    _NAMES: ClassVar = {"high-entropy-value": "random value in a variable named like a secret"}
 
     def wants(self, path: str) -> bool:
         return True
@@ -243,10 +243,10 @@ class Secrets(base.Analyser):
             path=path,
             line=line,
             rule=kind,
-            text=f"A secret is kept in the tree ({words})",
+            text=f"Hard-coded secret ({words})",
             severity=base.by_longest_prefix(kind, self.SEVERITY, Severity.HIGH),
             domain="security",
-            action="take it out, revoke it, and read it from the environment or a secret store",
+            action="Everyone who can read the code can use it. Revoke it, and read it from a secret store.",
             quotable=False,
             cwe=798,
         )

@@ -65,11 +65,11 @@ def _judge(reader: Reader, proceed: float, warn: float, text: str) -> Verdict:
     if isinstance(verdict, Failed):
         return verdict
     if confidence < warn:
-        return Failed(LOW_CONFIDENCE, f"the agent is only {confidence:g} sure; {warn:g} is needed")
+        return Failed(LOW_CONFIDENCE, f"the agent's confidence is {confidence:g}; {warn:g} is needed")
     for warning in warnings:
         log_warning(f"the agent's answer: {warning}")
     if confidence < proceed:
-        return verdict._replace(warning=f"the agent is only {confidence:g} sure")
+        return verdict._replace(warning=f"the agent's confidence is only {confidence:g}")
     return verdict
 
 

@@ -104,7 +104,7 @@ class Fields:
 
     def _default(self, name: str, default: Any) -> Any:
         if name in self.members and self.members[name] != default:
-            self.warnings.append(f"{self._named(name)} is not usable; {default!r} is taken instead")
+            self.warnings.append(f"{self._named(name)} is not usable; {default!r} is used instead")
         return default
 
     def _named(self, name: str) -> str:
@@ -203,9 +203,9 @@ def _legal(agents: list[NewAgent], taken: Collection[str], warnings: list[str]) 
     kept: dict[str, NewAgent] = {}
     for agent in agents:
         if not AGENT_NAME.fullmatch(agent.name):
-            warnings.append(f"agent {agent.name!r} was dropped: its name cannot be a file's")
+            warnings.append(f"agent {agent.name!r} was dropped: its name is not a valid file name")
         elif agent.name in kept or agent.name in taken:
-            warnings.append(f"agent {agent.name} was dropped: there is one of that name already")
+            warnings.append(f"agent {agent.name} was dropped: another agent has that name")
         else:
             kept[agent.name] = agent
     return tuple(kept.values())

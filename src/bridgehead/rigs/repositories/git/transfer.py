@@ -75,10 +75,9 @@ def wire_of(clone: Clone, head: Head, remote: str, branch: str, *, pushing: bool
     current = _current_branch(head)
     if (head.remote, head.remote_branch) != (remote, branch) or head.tracking_ref is None:
         follows = f"follows {head.remote}/{head.remote_branch}" if head.remote_branch else "has no upstream configured"
-        raise UserError(
-            f'branch "{current}" {follows}, but the bridge uses {remote}/{branch}; nothing was written',
-            hint=f"git switch {branch}",
-        )
+        problem = f'branch "{current}" {follows}, but the bridge uses {remote}/{branch}; nothing was written'
+        other = f"git switch {branch}, or set branch: {head.remote_branch or current} in .bridge/config.yaml"
+        raise UserError(problem, hint=f"git push --set-upstream {remote} {branch}" if current == branch else other)
     return Wire(remote, branch, head.tracking_ref)
 
 

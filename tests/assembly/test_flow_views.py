@@ -154,7 +154,7 @@ def test_answers_to_template_create_are_judged_by_its_phase(
     recorded_run(flow_project)
     request = view_flow(assembly, store, store.runs()[0].id).requests[0]._replace(phase=1)
     unsure = {"technology_stack": {"primary_language": "Python"}, "overall_confidence": 0.5}
-    assert "only 0.5 sure" in str(why_unfit("template-create", request, json.dumps(unsure)))
+    assert "confidence is 0.5" in str(why_unfit("template-create", request, json.dumps(unsure)))
     sure = json.dumps({**unsure, "overall_confidence": 0.9})
     assert why_unfit("template-create", request, sure) is None
     assert why_unfit("template-create", request._replace(phase=2), "whatever") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import signal
@@ -15,9 +16,9 @@ import pytest
 
 from bridgehead import __version__
 from bridgehead.assembly.council.request import VERBS
-from bridgehead.cli.running import EXTRAS
+from bridgehead.cli.running import EXTRAS, run_guarded
 from bridgehead.cli.tree import bridgehead
-from bridgehead.errors import for_this_installation
+from bridgehead.errors import BridgeheadError, for_this_installation
 from bridgehead.setup.hosts import HOSTS
 from support.installed import Machine
 from tools.reference_pages import command_helps
@@ -65,6 +66,9 @@ def test_no_sentence_of_a_list_of_commands_is_cut_off() -> None:
         (["config", "shwo"], "shwo"),
         (["completion", "tcsh"], "tcsh"),
         (["completion"], "Choose from: bash, zsh, fish"),
+        (["bus", "send"], "hint: bridgehead bus send --help"),
+        (["rig", "thread"], "hint: bridgehead rig thread --help"),
+        (["flow", "run", "ask", "--max-retries", "-1"], "hint: bridgehead flow run --help"),
     ],
 )
 def test_a_usage_mistake_is_one_sentence_with_a_hint_and_exits_1(
@@ -75,6 +79,25 @@ def test_a_usage_mistake_is_one_sentence_with_a_hint_and_exits_1(
     assert done.code == 1 and done.out == ""
     assert complaint in done.err
     assert done.err.startswith("bridgehead: ") and "hint:" in done.err
+
+
+@pytest.mark.parametrize(("program", "hint"), [("bridgehead", "  hint: bridgehead doctor\n"), ("rig-bridge", "")])
+def test_an_error_without_a_hint_of_its_own_gets_the_usual_one_but_not_in_the_drop_in(
+    program: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise BridgeheadError("the disk is gone")
+
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            run_guarded(fail, program=program, debug=False)
+    finally:
+        for one, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(one, handler)
+        gc.unfreeze()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"{program}: the disk is gone\n{hint}"
 
 
 @pytest.mark.parametrize(

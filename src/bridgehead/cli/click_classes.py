@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from bridgehead.cli.output import App
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, UserError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -115,6 +115,13 @@ class Command(click.Command):
             ),
             click.Option(["--debug"], is_flag=True, expose_value=False, help="Show tracebacks."),
         ]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            error.hint = error.hint or f"{ctx.command_path} --help"
+            raise
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)

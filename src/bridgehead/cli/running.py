@@ -42,7 +42,9 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
         sys.stdout.flush()
     except BridgeheadError as error:
         _show_traceback(debug)
-        complain(program, error.message, error.hint)
+        usual = f"{program} {' '.join(sys.argv[1:3])} --help" if isinstance(error, UserError) else "bridgehead doctor"
+        says_all = program == "rig-bridge" or "--help" in error.message  # the first as the npm tool does
+        complain(program, error.message, error.hint or (None if says_all else usual))
         code = error.exit_code
     except KeyboardInterrupt:
         complain(program, "interrupted")

@@ -115,10 +115,7 @@ def answer(
 def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: bool) -> None:
     succeeded = status is AnswerStatus.SUCCESS
     if (succeeded and has_message) or (not succeeded and has_text):
-        raise UserError(
-            "an answer is either a text, or --status error|cancelled with a --message that says why",
-            hint="bridgehead answer --help",
-        )
+        raise UserError("an answer is either a text, or --status error|cancelled with a --message that says why")
 
 
 def _answer_text(text: str | None, path: Path | None) -> str | None:

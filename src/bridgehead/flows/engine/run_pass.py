@@ -188,7 +188,7 @@ class RunPass:
             **self.run_files.request_context(),
             **given,
             **({} if schema is None else {ANSWER_SCHEMA: to_plain(schema)}),
-            **({} if ask.expires is None else {EXPIRES_AT: _later(now, ask.expires)}),
+            **({} if ask.expires is None else {EXPIRES_AT: utc_text(deadline_after(now, ask.expires))}),
             "response_file": self.mailbox.response_file,
             "prompt_sha256": prompt_sha256(prompt),
         }
@@ -220,7 +220,3 @@ class RunPass:
     def _block(self, call: OpenCall) -> Blocked:
         self.open_blocks += 1
         return Blocked([call])
-
-
-def _later(now: str, seconds: float) -> str:
-    return utc_text(deadline_after(now, seconds))

@@ -132,13 +132,9 @@ def _read(text: str) -> Mapping[str, KeptApart]:
     try:
         rows = json.loads(text)["entries"] if text else ()
         entries = [KeptApart(**{**row, "kinds": tuple(row["kinds"])}) for row in rows]
-        return {entry.path: entry for entry in entries if _is_known(entry)}
+        return {entry.path: entry for entry in entries if _KINDS.issuperset(entry.kinds)}
     except (ValueError, TypeError, KeyError):
         return {}
-
-
-def _is_known(entry: KeptApart) -> bool:
-    return all(kind in _KINDS for kind in entry.kinds)
 
 
 _KINDS = frozenset(map(str, Kind))

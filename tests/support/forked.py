@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import io
 import json
 import os
 import select
@@ -20,12 +21,14 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 SCRIPTS = Path(sys.executable).parent
 # What an interpreter reads before the first line of a program.
 _READ_AT_START = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+_OURS = ("bridgehead", "bh", "rig-bridge")
 # Flows look at which libraries are loaded; what is started by them, or by hand, is started as it always was.
 _STARTED_AS_EVER = ("flow", "--version", "-V", "-v")
 
@@ -34,26 +37,30 @@ _starting = threading.Lock()
 
 
 def run(
-    program: str, arguments: tuple[str, ...], *, stdin: str, cwd: Path, env: dict[str, str], timeout: float
+    program: str, arguments: Sequence[str], *, stdin: str, cwd: Path, env: dict[str, str], timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` of one of our scripts with its output captured."""
+    """As `subprocess.run` of one of our scripts, with its output captured as text."""
+    done = run_bytes(program, arguments, stdin=stdin.encode(), cwd=cwd, env=env, timeout=timeout)
+    out, err = (io.TextIOWrapper(io.BytesIO(stream), "utf-8").read() for stream in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def run_bytes(
+    program: str, arguments: Sequence[str], *, stdin: bytes, cwd: Path, env: dict[str, str], timeout: float
+) -> subprocess.CompletedProcess[bytes]:
+    argv = [str(SCRIPTS / program), *arguments]
     kind = arguments[0] if program != "rig-bridge" and arguments else ""
-    if kind in _STARTED_AS_EVER or any(name.startswith(("PYTHON", "LD_", "DYLD_")) for name in env):
-        return subprocess.run(
-            [str(SCRIPTS / program), *arguments],
-            input=stdin,
-            cwd=cwd,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
+    if (
+        program not in _OURS
+        or kind in _STARTED_AS_EVER
+        or any(name.startswith(("PYTHON", "LD_", "DYLD_")) for name in env)
+    ):
+        return subprocess.run(argv, input=stdin, cwd=cwd, env=env, capture_output=True, check=False, timeout=timeout)
     key = (program, kind, *(env.get(name) for name in _READ_AT_START))
     with _starting:
         if key not in _servers:
             _servers[key] = _Server(env)
-    return _servers[key].run([str(SCRIPTS / program), *arguments], stdin, cwd, env, timeout)
+    return _servers[key].run(argv, stdin, cwd, env, timeout)
 
 
 class _Server:
@@ -76,8 +83,8 @@ class _Server:
         self._process.wait()
 
     def run(
-        self, argv: list[str], stdin: str, cwd: Path, env: dict[str, str], timeout: float
-    ) -> subprocess.CompletedProcess[str]:
+        self, argv: list[str], stdin: bytes, cwd: Path, env: dict[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[bytes]:
         request = json.dumps({"argv": argv, "cwd": str(cwd), "env": env}).encode()
         pipes = [os.pipe() for _ in range(3)]
         ours, theirs = [pipes[0][1], pipes[1][0], pipes[2][0]], [pipes[0][0], pipes[1][1], pipes[2][1]]
@@ -89,40 +96,44 @@ class _Server:
                 os.close(descriptor)
             connection.sendall(len(request).to_bytes(4) + request)
             pid = int.from_bytes(_exactly(connection, 4))
+            out, err = _Reader(ours[1]), _Reader(ours[2])
+            threading.Thread(target=_feed, args=(ours[0], stdin), daemon=True).start()
             connection.settimeout(timeout)
-            with open(ours[1]) as out, open(ours[2]) as err:
-                read = [_Reader(out), _Reader(err)]
-                _feed(ours[0], stdin.encode())
-                try:
-                    code = int.from_bytes(_exactly(connection, 4), signed=True)
-                except TimeoutError:
-                    os.kill(pid, signal.SIGKILL)
-                    raise subprocess.TimeoutExpired(argv, timeout) from None
-                return subprocess.CompletedProcess(argv, code, *(one.text() for one in read))
+            try:
+                code = int.from_bytes(_exactly(connection, 4), signed=True)
+                return subprocess.CompletedProcess(argv, code, out.all(timeout), err.all(timeout))
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(argv, timeout) from None
 
 
 class _Reader(threading.Thread):
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, descriptor: int) -> None:
         super().__init__(daemon=True)
-        self._stream = stream
-        self._text = ""
+        self._descriptor = descriptor
+        self._read = b""
         self.start()
 
     def run(self) -> None:
-        self._text = self._stream.read()
+        with open(self._descriptor, "rb") as pipe:
+            self._read = pipe.read()
 
-    def text(self) -> str:
-        self.join()
-        return self._text
+    def all(self, timeout: float) -> bytes:
+        """Until whoever holds the other end has closed it, which a child of the command may do after it."""
+        self.join(timeout)
+        if self.is_alive():
+            raise TimeoutError
+        return self._read
 
 
 def _feed(descriptor: int, data: bytes) -> None:
-    with open(descriptor, "wb") as pipe:
-        try:
-            pipe.write(data)
-            pipe.flush()
-        except BrokenPipeError:  # it did not want to know
-            pass
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except BrokenPipeError:  # it did not want to know
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
@@ -145,15 +156,19 @@ def serve(control: socket.socket) -> None:
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     running: dict[int, socket.socket] = {}
-    lessons: list[int] = []  # each command says at its end what else it imported
+    lessons: dict[int, bytes] = {}  # each command says at its end what else it imported
+    taught = b""
     while True:
         ready = select.select([control.fileno(), wake, *lessons], [], [])[0]
         if wake in ready:
             os.read(wake, 4096)
             _reap(running)
         for heard in set(lessons).intersection(ready):
-            lessons.remove(heard)
-            _learn(heard)
+            if more := os.read(heard, 65536):
+                lessons[heard] += more
+            else:
+                taught += lessons.pop(heard)
+                os.close(heard)
         if control.fileno() not in ready:
             continue
         said, descriptors, _, _ = socket.recv_fds(control, 1, 4)
@@ -161,6 +176,8 @@ def serve(control: socket.socket) -> None:
             return
         connection = socket.socket(fileno=descriptors.pop(0))
         request = json.loads(_exactly(connection, int.from_bytes(_exactly(connection, 4))))
+        _learn(taught.decode().split())  # not before: most kinds of commands are run once
+        taught = b""
         lesson, teaching = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -173,7 +190,7 @@ def serve(control: socket.socket) -> None:
             _become(request, descriptors, teaching)
         for descriptor in (teaching, *descriptors):
             os.close(descriptor)
-        lessons.append(lesson)
+        lessons[lesson] = b""
         running[pid] = connection
         connection.sendall(pid.to_bytes(4))
 
@@ -189,13 +206,11 @@ def _reap(running: dict[int, socket.socket]) -> None:
                     continue  # given up there
 
 
-def _learn(descriptor: int) -> None:
-    with open(descriptor) as lesson:
-        names = lesson.read().split()
+def _learn(names: list[str]) -> None:
     for name in names:
         try:
             importlib.import_module(name)
-        except Exception:
+        except Exception:  # some are made while others are imported
             continue
 
 
@@ -209,7 +224,7 @@ def _teach(descriptor: int, known: frozenset[str]) -> None:
         and str(getattr(module, "__file__", None) or sys.prefix).startswith(places)
     ]
     with open(descriptor, "w") as lesson:
-        lesson.write("\n".join(names))
+        lesson.write("".join(f"{name}\n" for name in names))
 
 
 def _become(request: dict[str, Any], descriptors: list[int], lesson: int) -> NoReturn:

@@ -37,19 +37,34 @@ _starting = threading.Lock()
 
 
 def run(
-    program: str, arguments: Sequence[str], *, stdin: str, cwd: Path, env: dict[str, str], timeout: float
+    program: str,
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: dict[str, str],
+    timeout: float,
+    stdin: str = "",
+    kind: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """As `subprocess.run` of one of our scripts, with its output captured as text."""
-    done = run_bytes(program, arguments, stdin=stdin.encode(), cwd=cwd, env=env, timeout=timeout)
+    done = run_bytes(program, arguments, stdin=stdin.encode(), cwd=cwd, env=env, timeout=timeout, kind=kind)
     out, err = (io.TextIOWrapper(io.BytesIO(stream), "utf-8").read() for stream in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 def run_bytes(
-    program: str, arguments: Sequence[str], *, stdin: bytes, cwd: Path, env: dict[str, str], timeout: float
+    program: str,
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: dict[str, str],
+    timeout: float,
+    stdin: bytes = b"",
+    kind: str = "",
 ) -> subprocess.CompletedProcess[bytes]:
     argv = [str(SCRIPTS / program), *arguments]
-    kind = arguments[0] if program != "rig-bridge" and arguments else ""
+    if not kind and program != "rig-bridge" and arguments:
+        kind = arguments[0]
     if (
         program not in _OURS
         or kind in _STARTED_AS_EVER

@@ -40,7 +40,9 @@ PATIENCE_SECONDS = 240
 PROBES: dict[str, Probe] = {}
 TASK = BridgeInput(session_id="abc123", scope="src/", task_description="look", domains=("security",))
 
-every_cli = pytest.mark.parametrize("cli", peer_clis.CLIS)
+# Each is probed once, and looked at by one worker.
+ALONE = {cli: pytest.mark.xdist_group(f"peer {cli}") for cli in peer_clis.CLIS}
+every_cli = pytest.mark.parametrize("cli", [pytest.param(cli, marks=ALONE[cli]) for cli in peer_clis.CLIS])
 
 
 @pytest.fixture(scope="session")
@@ -189,7 +191,7 @@ RECORDED = ("e404", "ectx", "malformed")
 @pytest.mark.parametrize(
     ("cli", "scenario"),
     [
-        (cli, scenario)
+        pytest.param(cli, scenario, marks=ALONE[cli])
         for cli in peer_clis.CLIS
         for scenario in REFUSALS
         if cli not in SLOW_TO_START or scenario not in RECORDED
@@ -305,12 +307,7 @@ def files_in(tree: Path) -> dict[str, str]:
     return {str(path.relative_to(tree)): path.read_text() if path.is_file() else "" for path in tree.rglob("*")}
 
 
-inspecting_cli = pytest.mark.parametrize(
-    "cli", [pytest.param(cli, marks=pytest.mark.xdist_group(f"inspecting {cli}")) for cli in peer_clis.CLIS]
-)
-
-
-@inspecting_cli
+@every_cli
 def test_an_inspecting_agent_cannot_write(inspection: Callable[[str], Inspection], cli: str) -> None:
     seen = inspection(cli)
 
@@ -319,7 +316,7 @@ def test_an_inspecting_agent_cannot_write(inspection: Callable[[str], Inspection
     assert seen.after == seen.before
 
 
-@inspecting_cli
+@every_cli
 def test_tools_read_the_private_copy_and_nothing_else(inspection: Callable[[str], Inspection], cli: str) -> None:
     seen = inspection(cli)
 
@@ -329,7 +326,7 @@ def test_tools_read_the_private_copy_and_nothing_else(inspection: Callable[[str]
     assert "KEPT BACK" not in seen.shown
 
 
-@inspecting_cli
+@every_cli
 def test_a_hostile_tree_neither_redirects_the_traffic_nor_runs_its_commands(
     inspection: Callable[[str], Inspection], cli: str
 ) -> None:

@@ -14,7 +14,7 @@ from bridgehead.rigs.envelope.body_hash import body_hash
 from support.git_copies import Kept
 from support.rig_bridges import Clone, make_bridge, needs_ssh_keygen, with_signing_key
 
-pytestmark = needs_ssh_keygen
+pytestmark = [needs_ssh_keygen, pytest.mark.xdist_group("forgeries")]  # the world is made once
 
 SAID = "Ship it on Friday."
 OTHER = "Ship it today, without tests."

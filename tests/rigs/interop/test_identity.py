@@ -11,7 +11,7 @@ from bridgehead.rigs.envelope.body_hash import body_hash
 from support.git_copies import Kept
 from support.rig_bridges import Bridge, Clone, make_bridge, needs_reference, needs_ssh_keygen, with_signing_key
 
-pytestmark = needs_ssh_keygen
+pytestmark = [needs_ssh_keygen, pytest.mark.xdist_group("identity")]  # the members are made once
 SEND = ("--thread", "demo-01", "--to")
 
 

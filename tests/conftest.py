@@ -3,6 +3,9 @@
 Ctrl-C means the same to every program the tests start, also where the suite itself was started to ignore it (`make
 test &` in a script does that to its children).
 
+What the suite compiles is kept, also where the environment says not to: it starts thousands of interpreters, and every
+worker compiles all tests.
+
 A test that fills the stack may have the garbage of others collected there, by chance: what their finalisers then say of
 a full stack is nobody's failure.
 """
@@ -21,6 +24,9 @@ settings.register_profile("fuzz", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(trylast=True)

@@ -27,7 +27,7 @@ from dashboard.support.held_councils import debate, findings, hold_council, reco
 from dashboard.support.hostile import CORPUS, EVERYTHING
 from dashboard.support.served import Served, ask, note, served
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.xdist_group("browser")]  # one server and one browser
 PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/events", "/health", "/nowhere", "/councils/none",
          "/do/council-review", "/do/council-resume?id=paafrm", "/do/council-challenge?id=paafrm&finding=MMC001",
          "/do/bus-participant-add")  # fmt: skip

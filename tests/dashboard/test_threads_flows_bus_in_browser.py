@@ -33,7 +33,7 @@ from dashboard.support.live_bus import LiveBus, live_bus
 from dashboard.support.rig_worlds import RigWorld, at_home, hostile_envelope, make_world
 from dashboard.support.served import Served, note, served
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.xdist_group("browser of threads")]  # one server and one browser
 SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
 
 

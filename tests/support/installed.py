@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support import forked
+
 SCRIPTS = Path(sys.executable).parent
 
 
@@ -46,16 +48,7 @@ class Machine:
         }
 
     def run(self, *arguments: str, stdin: str = "", program: str = "bridgehead", **extra: str) -> Done:
-        done = subprocess.run(
-            [str(SCRIPTS / program), *arguments],
-            input=stdin,
-            cwd=self.project,
-            env=self.environ(**extra),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        done = forked.run(program, arguments, stdin=stdin, cwd=self.project, env=self.environ(**extra), timeout=120)
         return Done(done.returncode, done.stdout, done.stderr)
 
     def shell(self, line: str, **extra: str) -> Done:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from support import forked
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin")
 REFERENCE = PEERS / "rig-bridge"
@@ -72,7 +74,8 @@ class Clone:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def rig(self, *arguments: str, stdin: str = "", **extra: str) -> Done:
-        return self.run(str(OURS), *arguments, stdin=stdin, **extra)
+        done = forked.run(OURS.name, arguments, stdin=stdin, cwd=self.path, env=self.environ(**extra), timeout=120)
+        return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from support import forked
 from support.git_copies import copy_clones
 
 CROCKFORD = "[0-9A-HJKMNP-TV-Z]"
@@ -73,16 +74,19 @@ class Scenario:
             self._carry_out(step)
         before = self._look()
         environ = {**self.environ(), **{k: self._filled(v) for k, v in self.case.get("env", {}).items()}}
-        done = subprocess.run(
-            [*self.tool, *(self._filled(argument) for argument in self.case["argv"])],
-            cwd=self.base / self.case["in"],
-            env=environ,
-            input=self.case.get("stdin", "").encode(),
-            capture_output=True,
-            timeout=120,
-            check=False,
+        command = [*self.tool, *(self._filled(argument) for argument in self.case["argv"])]
+        folder = self.base / self.case["in"]
+        return self._run(command, folder, environ, self.case.get("stdin", "").encode()), before
+
+    def _run(
+        self, command: Sequence[str], folder: Path, environ: dict[str, str], stdin: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
+        program, *arguments = command
+        if program == str(forked.SCRIPTS / "rig-bridge"):
+            return forked.run_bytes("rig-bridge", arguments, stdin=stdin, cwd=folder, env=environ, timeout=120)
+        return subprocess.run(
+            command, cwd=folder, env=environ, input=stdin, capture_output=True, timeout=120, check=False
         )
-        return done, before
 
     def _furnish(self, fixture: str) -> None:
         """Copy a fixture into the base."""
@@ -130,15 +134,7 @@ class Scenario:
 
     def _program(self, argv: Sequence[str], folder: Path) -> None:
         filled = [self._filled(argument) for argument in argv]
-        done = subprocess.run(
-            filled,
-            cwd=folder,
-            env=self.environ(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        done = self._run(filled, folder, self.environ())
         assert done.returncode == 0, f"step {filled} exited {done.returncode}: {done.stderr.decode(errors='replace')}"
 
     def _path(self, relative: str) -> Path:

@@ -24,6 +24,7 @@ from bridgehead.contract.pending import PendingItem
 from bridgehead.control_plane.records import EventFilter, PendingFilter
 from bridgehead.control_plane.stores import open_store
 from bridgehead.flows.words import RunStatus
+from support import forked
 from support.postgres import PostgresServer, postgres_server
 
 __all__ = ["postgres_server"]
@@ -32,6 +33,7 @@ if importlib.util.find_spec("dbos") is None:
     pytest.skip("no DBOS to test with", allow_module_level=True)
 
 BRIDGEHEAD = str(Path(sys.executable).with_name("bridgehead"))
+NOT_OURS = ("XDG_", "PG", "BRIDGEHEAD", "PYTHON")
 FLOWS = '''
 import os
 from pathlib import Path
@@ -103,7 +105,7 @@ class TestFleet:
         self.url = url
         self._ends = ends
         self.environ = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PG", "BRIDGEHEAD"))},
+            **{name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)},
             "HOME": str(home),
             "BRIDGEHEAD_STORE_URL": url,
         }
@@ -135,9 +137,7 @@ class TestFleet:
         return process
 
     def run(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [BRIDGEHEAD, *words], cwd=self.folder, env=self.environ, capture_output=True, text=True, check=False
-        )
+        done = forked.run("bridgehead", words, cwd=self.folder, env=self.environ, timeout=240, kind="fleet")
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 

@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check
 from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Scripted
-from support import peer_clis
+from support import peer_clis, vector_files
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -39,7 +40,9 @@ PATIENCE_SECONDS = 240
 PROBES: dict[str, Probe] = {}
 TASK = BridgeInput(session_id="abc123", scope="src/", task_description="look", domains=("security",))
 
-every_cli = pytest.mark.parametrize("cli", peer_clis.CLIS)
+# Each is probed once, and looked at by one worker.
+ALONE = {cli: pytest.mark.xdist_group(f"peer {cli}") for cli in peer_clis.CLIS}
+every_cli = pytest.mark.parametrize("cli", [pytest.param(cli, marks=ALONE[cli]) for cli in peer_clis.CLIS])
 
 
 @pytest.fixture(scope="session")
@@ -172,22 +175,42 @@ def turn_of(answered: RuntimeAnswer) -> int:
     return int(answered.text.partition("turn=")[2].split()[0])
 
 
+REFUSALS = {
+    "e401": ErrorClass.AUTH,
+    "e429": ErrorClass.RATE_LIMIT,
+    "e404": ErrorClass.UNKNOWN_MODEL,
+    "ectx": ErrorClass.TOO_LONG,
+    "malformed": ErrorClass.MALFORMED,
+}
+# Several seconds of CPU a start: of these the login and the limit, which they try again, are asked for here. How the
+# others read is recorded, and held byte for byte by tests/conformance/test_runtimes.py.
+SLOW_TO_START = ("gemini", "opencode")
+RECORDED = ("e404", "ectx", "malformed")
+
+
 @pytest.mark.parametrize(
-    ("scenario", "expected"),
+    ("cli", "scenario"),
     [
-        ("e401", ErrorClass.AUTH),
-        ("e404", ErrorClass.UNKNOWN_MODEL),
-        ("ectx", ErrorClass.TOO_LONG),
-        ("e429", ErrorClass.RATE_LIMIT),
-        ("malformed", ErrorClass.MALFORMED),
+        pytest.param(cli, scenario, marks=ALONE[cli])
+        for cli in peer_clis.CLIS
+        for scenario in REFUSALS
+        if cli not in SLOW_TO_START or scenario not in RECORDED
     ],
 )
-@every_cli
-def test_a_refusal_is_recognised(peer: Callable[..., Peer], cli: str, scenario: str, expected: ErrorClass) -> None:
+def test_a_refusal_is_recognised(peer: Callable[..., Peer], cli: str, scenario: str) -> None:
     outcome = peer(cli, scenario).ask("Say hello")
 
     assert isinstance(outcome, RuntimeRefusal), outcome
-    assert outcome.error_class is expected, outcome
+    assert outcome.error_class is REFUSALS[scenario], outcome
+
+
+@pytest.mark.parametrize("cli", SLOW_TO_START)
+def test_a_refusal_that_is_not_asked_for_is_recorded(cli: str) -> None:
+    index = vector_files.load("runtimes", "index.json")
+    if index is None:
+        pytest.skip("no vector file runtimes/index.json")
+    recorded = {entry["file"] for entry in index["files"]}
+    assert recorded >= {f"{cli}/err-{scenario}.json" for scenario in RECORDED}
 
 
 @every_cli
@@ -207,16 +230,113 @@ def test_a_command_the_agent_started_ends_with_it(peer: Callable[..., Peer], ser
     assert outcome.error_class is ErrorClass.TIMEOUT
 
 
-@pytest.mark.parametrize("scenario", ["toolwrite", "toolbash"])
+@dataclass(frozen=True)
+class Inspection:
+    """What was seen of one inspecting agent in a hostile tree, whose model asks for whatever it should not get."""
+
+    outcome: CallOutcome
+    asked_for_all: bool
+    shown: str
+    before: dict[str, str]
+    after: dict[str, str]
+    redirected: list[Any]
+    obeyed: bool
+
+
+READ_CALLS: dict[str, Callable[[str], tuple[str, dict[str, str]]]] = {
+    "claude": lambda path: ("Read", {"file_path": path}),
+    "codex": lambda path: ("exec_command", {"cmd": f"cat {path}"}),
+    "gemini": lambda path: ("read_file", {"file_path": path}),
+    "opencode": lambda path: ("read", {"filePath": path}),
+}
+LOGINS = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}
+
+
+@pytest.fixture(scope="module")
+def inspection(
+    tmp_path_factory: pytest.TempPathFactory, programs: Callable[[str], Path]
+) -> Callable[[str], Inspection]:
+    """One start of each CLI, which several tests look at."""
+    return cache(lambda cli: inspect(tmp_path_factory.mktemp(cli), programs(cli), cli))
+
+
+def inspect(root: Path, programs: Path, cli: str) -> Inspection:
+    """The model asks for a file of the copy, a key, a file of the original tree and the login; through links, too.
+
+    Then it writes a file, with a tool for that and with a command.
+    """
+    steps: list[CallTool] = []
+
+    def ask_for_all(request: ModelRequest) -> Scripted | None:
+        return Scripted(steps.pop(0)) if request.tools and steps else None
+
+    with ModelServer(script=ask_for_all) as server:
+        home = peer_clis.furnish(root, lambda _: server.base_url(), (cli,), programs=programs)
+        seat = Peer(cli, home)
+        mark = root / "the-tree-ran-this"
+        plant_traps(seat.workspace, server.base_url("evil"), mark)
+        hidden = [home.home / ".ssh" / "id_rsa", root / "original" / "a.py", home.home / LOGINS[cli] / "note.txt"]
+        for path in hidden:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("KEPT BACK\n")
+        (seat.workspace / "a.py").write_text("in the copy\n")
+        (seat.workspace / "link.py").symlink_to(hidden[1])
+        for path in (seat.workspace / "a.py", *hidden, seat.workspace / "link.py"):
+            name, arguments = READ_CALLS[cli](str(path))
+            steps.append(CallTool(ToolKind.NAMED, name=name, arguments=arguments))
+        steps.append(CallTool(ToolKind.WRITE, path=str(seat.workspace / "written.txt")))
+        steps.append(CallTool(ToolKind.SHELL, command=f"echo pwned > {seat.workspace / 'echoed.txt'}"))
+        before = files_in(seat.workspace)
+
+        outcome = seat.ask("read them")
+
+        assert processes_at_home(home.home) == []
+        shown = json.dumps([question.body for question in server.log.questions()])
+        return Inspection(
+            outcome,
+            not steps,
+            shown,
+            before,
+            files_in(seat.workspace),
+            list(server.log.entries(scenario="evil")),
+            mark.exists(),
+        )
+
+
+def files_in(tree: Path) -> dict[str, str]:
+    return {str(path.relative_to(tree)): path.read_text() if path.is_file() else "" for path in tree.rglob("*")}
+
+
 @every_cli
-def test_an_inspecting_agent_cannot_write(peer: Callable[..., Peer], cli: str, scenario: str) -> None:
-    seat = peer(cli, scenario)
-    target = seat.workspace / "pwned.txt"
+def test_an_inspecting_agent_cannot_write(inspection: Callable[[str], Inspection], cli: str) -> None:
+    seen = inspection(cli)
 
-    outcome = seat.ask(f"do it PATH={target}")
+    assert isinstance(seen.outcome, RuntimeAnswer), seen.outcome
+    assert seen.asked_for_all
+    assert seen.after == seen.before
 
-    assert isinstance(outcome, RuntimeAnswer), outcome
-    assert list(seat.workspace.iterdir()) == []
+
+@every_cli
+def test_tools_read_the_private_copy_and_nothing_else(inspection: Callable[[str], Inspection], cli: str) -> None:
+    seen = inspection(cli)
+
+    assert isinstance(seen.outcome, RuntimeAnswer), seen.outcome
+    assert seen.asked_for_all
+    assert "in the copy" in seen.shown
+    assert "KEPT BACK" not in seen.shown
+
+
+@every_cli
+def test_a_hostile_tree_neither_redirects_the_traffic_nor_runs_its_commands(
+    inspection: Callable[[str], Inspection], cli: str
+) -> None:
+    seen = inspection(cli)
+
+    assert isinstance(seen.outcome, RuntimeAnswer), seen.outcome
+    assert seen.redirected == []
+    assert not seen.obeyed
+    if cli != "gemini":  # the snapshot keeps GEMINI.md away from it, no flag does
+        assert "CANARY" not in seen.shown
 
 
 def test_gemini_does_not_leave_the_mode_in_which_nothing_is_allowed(tmp_path: Path) -> None:
@@ -281,24 +401,6 @@ def test_an_implementing_claude_writes_nowhere_else(peer: Callable[..., Peer], t
     assert not outside.exists()
 
 
-@every_cli
-def test_a_hostile_tree_neither_redirects_the_traffic_nor_runs_its_commands(
-    peer: Callable[..., Peer], server: ModelServer, tmp_path: Path, cli: str
-) -> None:
-    seat = peer(cli)
-    mark = tmp_path / "the-tree-ran-this"
-    plant_traps(seat.workspace, server.base_url("evil"), mark)
-
-    outcome = seat.ask("Say hello")
-
-    assert isinstance(outcome, RuntimeAnswer), outcome
-    assert server.log.entries(scenario="evil") == []
-    assert not mark.exists()
-    if cli != "gemini":  # the snapshot keeps GEMINI.md away from it, no flag does
-        said = json.dumps(server.log.questions()[-1].body)
-        assert "CANARY" not in said
-
-
 @pytest.mark.parametrize("field", ["model", "session"])
 @every_cli
 def test_a_value_that_looks_like_an_option_is_none_for_the_real_program(
@@ -314,50 +416,6 @@ def test_a_value_that_looks_like_an_option_is_none_for_the_real_program(
     peer(cli).ask("Say hello", timeout_seconds=60, **{field: option})
 
     assert server.log.entries(scenario="evil") == []
-
-
-READ_CALLS: dict[str, Callable[[str], tuple[str, dict[str, str]]]] = {
-    "claude": lambda path: ("Read", {"file_path": path}),
-    "codex": lambda path: ("exec_command", {"cmd": f"cat {path}"}),
-    "gemini": lambda path: ("read_file", {"file_path": path}),
-    "opencode": lambda path: ("read", {"filePath": path}),
-}
-
-
-@every_cli
-def test_tools_read_the_private_copy_and_nothing_else(
-    tmp_path: Path, programs: Callable[[str], Path], cli: str
-) -> None:
-    """The model asks for a file of the copy, a key, a file of the original tree and the login; through links, too."""
-    paths: list[Path] = []
-    asked: list[Path] = []
-
-    def ask_for_all(request: ModelRequest) -> Scripted | None:
-        if not request.tools or len(asked) == len(paths):
-            return None
-        asked.append(paths[len(asked)])
-        name, arguments = READ_CALLS[cli](str(asked[-1]))
-        return Scripted(CallTool(ToolKind.NAMED, name=name, arguments=arguments))
-
-    with ModelServer(script=ask_for_all) as server:
-        home = peer_clis.furnish(tmp_path, lambda _: server.base_url(), (cli,), programs=programs(cli))
-        seat = Peer(cli, home)
-        login = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}[cli]
-        hidden = [home.home / ".ssh" / "id_rsa", tmp_path / "original" / "a.py", home.home / login / "note.txt"]
-        for path in hidden:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("CANARY\n")
-        (seat.workspace / "a.py").write_text("in the copy\n")
-        (seat.workspace / "link.py").symlink_to(hidden[1])
-        paths += [seat.workspace / "a.py", *hidden, seat.workspace / "link.py"]
-
-        outcome = seat.ask("read them")
-
-        assert isinstance(outcome, RuntimeAnswer), outcome
-        assert asked == paths
-        shown = json.dumps([question.body for question in server.log.questions()])
-        assert "in the copy" in shown
-        assert "CANARY" not in shown
 
 
 def plant_traps(tree: Path, evil_url: str, mark: Path) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.envelope.body_hash import body_hash
-from support.rig_bridges import Bridge, Clone, needs_ssh_keygen, with_signing_key
+from support.git_copies import Kept
+from support.rig_bridges import Clone, make_bridge, needs_ssh_keygen, with_signing_key
 
-pytestmark = needs_ssh_keygen
+pytestmark = [needs_ssh_keygen, pytest.mark.xdist_group("forgeries")]  # the world is made once
 
 SAID = "Ship it on Friday."
 OTHER = "Ship it today, without tests."
@@ -70,15 +71,24 @@ def git_bytes(clone: Clone, *arguments: str, stdin: bytes = b"") -> bytes:
     return done.stdout
 
 
-@pytest.fixture
-def world(bridge: Bridge) -> World:
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    bridge = make_bridge(tmp_path_factory.mktemp("forgeries"))
     reader = bridge.clone("reader", "reader-rig")
     for thread in ("demo-01", "other-01"):
         reader.rig("new", thread).ok()
         reader.rig("send", "REQUEST", "--thread", thread, "--to", "mike-relay").ok()
-    human, attacker = bridge.clone("human", "mike-relay"), bridge.clone("attacker", "mike-relay")
+    human = bridge.clone("human", "mike-relay")
+    bridge.clone("attacker", "mike-relay")
     reader.rig("trust", "add", "mike@example.com", str(with_signing_key(human, bridge.base))).ok()
-    return World(human, reader, attacker, bridge.base)
+    return Kept(bridge.base)
+
+
+@pytest.fixture
+def world(ready: Kept) -> World:
+    base = ready.restored()
+    human, reader, attacker = (Clone(base / name, base / "home") for name in ("human", "reader", "attacker"))
+    return World(human, reader, attacker, base)
 
 
 def left_alone(world: World) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.envelope.body_hash import body_hash
-from support.rig_bridges import Bridge, Clone, needs_reference, needs_ssh_keygen, with_signing_key
+from support.git_copies import Kept
+from support.rig_bridges import Bridge, Clone, make_bridge, needs_reference, needs_ssh_keygen, with_signing_key
 
-pytestmark = needs_ssh_keygen
+pytestmark = [needs_ssh_keygen, pytest.mark.xdist_group("identity")]  # the members are made once
 SEND = ("--thread", "demo-01", "--to")
 
 
@@ -25,17 +26,12 @@ def signed(bridge: Bridge, name: str, rig_id: str) -> Clone:
     return made
 
 
-@pytest.fixture
-def mike(bridge: Bridge) -> Clone:
-    """A human who has founded the membership."""
-    made = signed(bridge, "m", "mike-relay")
-    made.rig("member", "add").ok()
-    return made
-
-
-@pytest.fixture
-def mac(bridge: Bridge, mike: Clone) -> Clone:
-    """A rig that asked, was let in, and has asked another rig something, signed."""
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A human who has founded the membership; a rig that asked, was let in, and has asked another rig, signed."""
+    bridge = make_bridge(tmp_path_factory.mktemp("members"))
+    mike = signed(bridge, "m", "mike-relay")
+    mike.rig("member", "add").ok()
     made = signed(bridge, "a", "mac-m5max")
     asked = made.rig("member", "add").ok()
     assert "a member admits it: rig-bridge member add mac-m5max" in asked.err
@@ -46,7 +42,25 @@ def mac(bridge: Bridge, mike: Clone) -> Clone:
     made.rig("sync", "--auto").ok()
     made.rig("new", "demo-01").ok()
     made.rig("send", "REQUEST", *SEND, "windows-5080").ok()
-    return made
+    return Kept(bridge.base)
+
+
+@pytest.fixture
+def bridge(request: pytest.FixtureRequest, bridge: Bridge) -> Bridge:
+    """The bridge with its members where a test is about them, else an empty one."""
+    if "mac" in request.fixturenames:
+        return Bridge(request.getfixturevalue("members").restored())
+    return bridge
+
+
+@pytest.fixture
+def mike(bridge: Bridge) -> Clone:
+    return Clone(bridge.base / "m", bridge.base / "home")
+
+
+@pytest.fixture
+def mac(bridge: Bridge) -> Clone:
+    return Clone(bridge.base / "a", bridge.base / "home")
 
 
 def test_a_human_under_the_relay_name_of_another_is_quarantined(bridge: Bridge) -> None:

@@ -125,7 +125,7 @@ def test_every_part_has_its_lines_and_a_remembered_refusal_is_one_of_them(user: 
     assert {check["group"] for check in checks} == {str(group) for group in Group}
     messages = {check["class"]: check["message"] for check in checks}
     assert "not logged in" in messages["claude.refused"]
-    assert "unverified" in messages["agy.unverified"]
+    assert "not verified" in messages["agy.unverified"]
 
 
 def test_settings_that_cannot_be_read_are_a_finding_and_the_other_checks_go_on(user: Machine) -> None:

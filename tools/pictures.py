@@ -86,11 +86,11 @@ def draw_dashboard(chromium: str, environ: dict[str, str], where: Path) -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
         page.goto(link)
-        page.wait_for_load_state("load")
+        page.wait_for_selector("#connection:not([data-state=connecting])")
         page.screenshot(path=str(PICTURES / "dashboard.png"))
         page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + "/councils")
         page.locator("main a[href^='/councils/']").first.click()
-        page.wait_for_load_state("load")
+        page.wait_for_selector("#connection:not([data-state=connecting])")
         page.screenshot(path=str(PICTURES / "council.png"))
         browser.close()
 

@@ -106,23 +106,14 @@ def _against_echo() -> list[Comparison]:
         Comparison(
             name,
             "trips/s",
-            lambda kind=kind: _trips_of_another(kind),  # type: ignore[misc]
-            lambda: _trips_of_another("echo"),
+            lambda kind=kind: round_trips(_server(kind).facts),  # type: ignore[misc]
+            lambda: round_trips(_server("echo").facts),
             "bare echo, same library",
             Budget(at_least=0.5),
             best=max,
         )
         for name, kind in (("bridge round trip", "bridge"), ("bridge round trip, profile auto", "bridge_auto"))
     ]
-
-
-def _trips_of_another(kind: str) -> float:
-    """Of a process of its own each time: where its pages happen to lie moves a process by a fifth, either side."""
-    server = ours(kind)
-    try:
-        return round_trips(server.facts)
-    finally:
-        server.stop()
 
 
 def _against_hivemind() -> list[Comparison]:

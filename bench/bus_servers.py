@@ -78,13 +78,9 @@ async def _bridge(participants: int = PARTICIPANTS, limits: dict[str, int] = UNL
 
 
 def _answer_on(hub: Hub) -> None:
-    spoken = {"utterance": "ok"}
-
     def answer(message: Message) -> None:
-        """As cheap as the echo's: what is measured is the way there and back, not the answering."""
         if message.type == "ovos.utterance.handle":
-            context = {**message.context, "destination": message.context["source"]}
-            hub.publish(Message("ovos.utterance.speak", spoken, context))
+            hub.publish(message.reply("ovos.utterance.speak", {"utterance": "ok"}))
 
     hub.listen(answer)
 

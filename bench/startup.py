@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -26,6 +28,14 @@ def comparisons() -> list[Comparison]:
     def theirs() -> float:
         return cpu_milliseconds(peer, cwd=home, environ=environ)
 
+    def answer() -> float:
+        """One that is asked for anew each time, outside of what is measured."""
+        folder = tempfile.mkdtemp(dir=home)
+        asking = [program, "flow", "run", "ask", "--agent", "bench", "--prompt", "Go on?", "--dir", folder]
+        subprocess.run(asking, cwd=home, env=environ, capture_output=True, check=False)
+        listed = subprocess.run([program, "pending", "--json"], cwd=home, env=environ, capture_output=True, check=True)
+        return ours("answer", json.loads(listed.stdout)["items"][0]["id"], "yes")
+
     name = "npm rig-bridge --version"
     return [
         Comparison("bridgehead --version", "ms CPU", lambda: ours("--version"), theirs, name, Budget(at_most=0.35)),
@@ -35,4 +45,5 @@ def comparisons() -> list[Comparison]:
         Comparison(
             "bridgehead pending --json", "ms CPU", lambda: ours("pending", "--json"), theirs, name, Budget(at_most=0.4)
         ),
+        Comparison("bridgehead answer", "ms CPU", answer, theirs, name, Budget(at_most=0.4)),
     ]

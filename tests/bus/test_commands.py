@@ -13,9 +13,15 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from click.testing import CliRunner
 
+from bridgehead.bus.client.participant import Spoken
+from bridgehead.bus.settings import ServingSettings
+from bridgehead.cli.bus import talk
+from bridgehead.cli.output import App
 from bus.support.running import free_port
 from support.console_blocks import environment, matches, run, steps
 from support.installed import Machine, machine
@@ -283,3 +289,32 @@ def test_a_question_is_answered_by_whoever_sits_at_the_participant(tmp_path: Pat
         out, err = asking.communicate(timeout=60)
         assert json.loads(out)["answer"] == "it is", err
         kitchen.communicate("", timeout=60)
+
+
+def test_a_chat_waits_longer_than_the_assistant_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked:
+        waited: ClassVar[list[float]] = []
+
+        async def __aenter__(self) -> Asked:
+            return self
+
+        async def __aexit__(self, *_error: object) -> None: ...
+
+        async def ask(self, _text: str, _lang: str | None, *, wait_s: float) -> Spoken:
+            self.waited.append(wait_s)
+            return Spoken((), handled=True)
+
+    class Typed:
+        def __init__(self) -> None:
+            self._lines = iter(("hello\n", "\n"))
+
+        async def next(self) -> str:
+            return next(self._lines)
+
+    async def reach(*_where: object) -> Asked:
+        return Asked()
+
+    monkeypatch.setattr(talk, "_reach", reach)
+    monkeypatch.setattr(talk, "TypedLines", Typed)
+    assert CliRunner().invoke(talk.chat, [], obj=App(), standalone_mode=False).return_value == 0
+    assert Asked.waited and min(Asked.waited) > ServingSettings().assistant_timeout_s

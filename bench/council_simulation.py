@@ -14,7 +14,7 @@ from bench.simulated import SimulatedConnection, Skill
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import OutputType, Severity, Verdict
-from bridgehead.council.calls import Call, Input, SeatEvent, SeatReady, Turn
+from bridgehead.council.calls import Call, Input, Seat, SeatEvent, SeatReady, Turn
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.findings.dedupe import Candidate, cluster
 from bridgehead.council.findings.tree import Tree
@@ -23,7 +23,6 @@ from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.request.domains import Registry, load_registry
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.running.call_runner import as_result
-from bridgehead.council.runtimes.scripted import scripted_seat
 
 AT: Final = "2026-11-15T10:15:02.000Z"
 TODAY: Final = dt.date(2026, 11, 15)
@@ -124,7 +123,7 @@ class _Held:
         turn = run.start(AT)
         while not isinstance(run.report, CouncilReport):
             self._note(turn)
-            happened += [SeatReady(seat=scripted_seat(seating.seat), at=AT) for seating in turn.seatings]
+            happened += [SeatReady(seat=_seat(seating.seat), at=AT) for seating in turn.seatings]
             happened += [self._answer(call) for call in turn.calls]
             turn = run.feed(happened.popleft())
         self._note(turn)
@@ -208,6 +207,20 @@ def _joined_reviews(reviewers: Sequence[SimulatedConnection]) -> Review:
         for one in joined
     )
     return Review(findings, calls=len(reviewers) * len(DOMAINS))
+
+
+def _seat(runtime: str) -> Seat:
+    """A seat that is simulated, so what else is said of it does not matter."""
+    prefix = {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(runtime, "N")
+    return Seat(
+        name=runtime,
+        model_family=f"scripted/{runtime}",
+        connection="cli",
+        id_prefix=prefix,
+        timeout_seconds=60,
+        deadline_seconds=600,
+        runtime="scripted",
+    )
 
 
 def _output(item: Mapping[str, Any], domain: str, output_id: str) -> Output:

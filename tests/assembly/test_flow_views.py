@@ -21,7 +21,7 @@ from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import NotFound
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow
-from bridgehead.flows.handlers import Reply
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.operations.cancel import cancel
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.conftest import FlowProject

@@ -38,7 +38,7 @@ from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.drive import drive_loop
-from bridgehead.flows.template_create.answers.judge import judge_answer
+from bridgehead.flows.template_create.answers.judge import judge_of
 from bridgehead.flows.words import CHECKPOINT_FILES, RESPONSE_FILE, STATE_FILE, DocumentKind, Profile, RunStatus
 from bridgehead.host.clock import ManualClock
 from support.vector_files import FOLDER, absent, load
@@ -212,7 +212,7 @@ def outcome(verdict: Verdict) -> str:
 
 @pytest.mark.parametrize("case", cases("payloads"))
 def test_payloads(case: dict[str, Any]) -> None:
-    verdict = judge_answer(case["phase"], case["response"])
+    verdict = judge_of(case["phase"])(case["response"])
     assert outcome(verdict) == case["outcome"]
     for name, kept in case.get("kept", {}).items():
         assert isinstance(verdict, Accepted)
@@ -239,7 +239,7 @@ def phased_flow(agent_phases: list[int]) -> Flow:
     """Nine phases that do nothing but ask where an agent is due."""
 
     def judged(phase: int, text: str) -> Verdict:
-        verdict = judge_answer(phase, text)
+        verdict = judge_of(phase)(text)
         return Accepted({}, verdict.warning) if isinstance(verdict, Accepted) else verdict
 
     def body(ctx: PhasedContext, number: int) -> Any:

@@ -1,7 +1,8 @@
 """The commands `bridgehead` (also `bh`) and `rig-bridge`. Only here do errors become exit codes.
 
 Quick answers come before anything is imported: `--version` needs no library at all, rig commands parse their own
-arguments (rigs §7), and so do `flow run` and `flow resume`, which are started once per pause (design §8).
+arguments (rigs §7), and so do `flow run` and `flow resume`, which are started once per pause, and what is usually typed
+of `doctor`, `pending` and `answer` (design §8).
 """
 
 from __future__ import annotations
@@ -69,6 +70,12 @@ def _run() -> int:
         from bridgehead.cli.output import App
 
         return run_doctor(App(as_json="--json" in arguments), fix="--fix" in arguments)
+    words = [word for word in arguments[1:] if word != "--json"]
+    plain = not any(word.startswith("-") for word in words)
+    if plain and (arguments[:1], len(words)) in ((["pending"], 0), (["answer"], 2)):
+        from bridgehead.cli.commands.pending import run_usual
+
+        return run_usual(arguments[0], words, as_json="--json" in arguments)
     from bridgehead.cli.tree import run_click
 
     return run_click(arguments)

@@ -1,4 +1,4 @@
-"""A call is one question of a flow: its attempts, the verdict on its answer, and the failures a flow may handle."""
+"""A call is one question of a flow: its attempts and replies, the verdict on them, the failures a flow may handle."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import deadline_after, parse_time, utc_text
-from bridgehead.flows.words import EXPIRED, EXPIRES_AT, AttemptStatus, ErrorType
+from bridgehead.flows.words import EXPIRED, EXPIRES_AT, AttemptStatus, ErrorType, RequestStatus
 
 _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 
@@ -86,6 +86,27 @@ def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
 def prompt_sha256(prompt: str) -> str:
     """What ties the attempts of one call together in the state file (flows §4)."""
     return sha256_hex(prompt.encode("utf-8", "surrogatepass"))
+
+
+class Reply(NamedTuple):
+    """What comes back for a request; becomes the response file."""
+
+    status: RequestStatus = RequestStatus.SUCCESS
+    text: str | None = None
+    error_type: str | None = None
+    message: str | None = None
+    model: str | None = None
+    tokens: int | None = None
+    confidence: float | None = None
+    duration_seconds: float | None = None
+
+
+class MatchedAnswer:
+    """A response document that names `attempt`, an attempt of the call being settled."""
+
+    def __init__(self, attempt: Attempt, document: Mapping[str, Any]) -> None:
+        self.attempt = attempt
+        self.document = document
 
 
 class Accepted(NamedTuple):

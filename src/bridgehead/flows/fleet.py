@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from bridgehead.errors import BridgeheadError
-from bridgehead.flows.calls import AskFailed, Attempt, Call, StepFailed, outstanding_calls
+from bridgehead.flows.calls import AskFailed, Attempt, Call, MatchedAnswer, StepFailed, outstanding_calls
 from bridgehead.flows.definition import Flow, typed_settings
 from bridgehead.flows.engine.asks import Blocked, Stopped
 from bridgehead.flows.engine.context import Context
@@ -24,7 +24,7 @@ from bridgehead.flows.engine.mailbox import FiledAnswer, Mailbox
 from bridgehead.flows.engine.replay import FAILED, ONE_TRY, Effort, Replay
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import RUN_KEY
-from bridgehead.flows.engine.settlement import MatchedAnswer, Rules
+from bridgehead.flows.engine.settlement import Rules
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.files.checkpoint_files import RunFiles
 from bridgehead.flows.interfaces import Announcer

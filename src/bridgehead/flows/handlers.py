@@ -7,9 +7,9 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from bridgehead.errors import UserError
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles
 from bridgehead.flows.words import ErrorType, RequestStatus
@@ -21,19 +21,6 @@ ANSWER_LIMIT = 12 * MIB
 _STDERR_SHOWN = 500
 FIRST_POLL_SECONDS = 0.05
 LONGEST_POLL_SECONDS = 1.0
-
-
-class Reply(NamedTuple):
-    """What comes back for a request; becomes the response file."""
-
-    status: RequestStatus = RequestStatus.SUCCESS
-    text: str | None = None
-    error_type: str | None = None
-    message: str | None = None
-    model: str | None = None
-    tokens: int | None = None
-    confidence: float | None = None
-    duration_seconds: float | None = None
 
 
 class HandlerUnusable(UserError):

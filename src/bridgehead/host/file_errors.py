@@ -83,17 +83,8 @@ class FileFailure(Refusal):
     """The system's own words, for what has no class of its own."""
 
 
-# What another path, or something else at this one, would mend; the others are the system's refusals.
-MISTAKEN_PATHS = (
-    FileMissing,
-    FileTaken,
-    IsSymlink,
-    NotRegularFile,
-    NotDirectory,
-    FileTooLarge,
-    OutsideRoot,
-    UnusablePath,
-)
+# The others are mended by another path, or by something else at this one.
+SYSTEM_REFUSALS = (DiskFull, ReadOnlyFileSystem, AccessDenied, ForeignOwner, FileFailure)
 
 _BY_ERRNO: dict[int, type[Refusal]] = {
     errno.ENOENT: FileMissing,

@@ -15,7 +15,7 @@ from bridgehead.bus.interfaces import BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.sockets.dial import ConnectionEnded
-from bridgehead.bus.transports.nats_client import NatsUnreachable, Subjects, token, untoken
+from bridgehead.bus.transports.nats_client import NatsAccess, NatsUnreachable, Subjects, open_nats, token, untoken
 from bridgehead.bus.wire.message import Message
 from bus.support.gateways import next_message
 from bus.support.nats_servers import enrol_everywhere, hub_of, nats_server, needs_nats
@@ -37,6 +37,31 @@ def test_subjects_are_those_of_the_specification() -> None:
     assert subjects.said_by("sat.1") == f"bh.home.in.{token('sat.1')}"
     assert subjects.for_source("sat.1") == f"bh.home.out.{token('sat.1')}"
     assert subjects.for_site("hall") == f"bh.home.site.{token('hall')}"
+
+
+def test_whoever_stops_dialling_leaves_no_connection_behind() -> None:
+    async def main() -> None:
+        came, gone, lost = asyncio.Event(), asyncio.Event(), list[str]()
+
+        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            came.set()
+            await reader.read()
+            gone.set()
+            writer.close()
+
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+            access = NatsAccess.parse(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            dialling = asyncio.ensure_future(open_nats(access, lost.append, name="test"))
+            await came.wait()
+            for _ in range(100):  # until it waits for the first word: wait_for of 3.11 forgets that it was cancelled
+                await asyncio.sleep(0)
+            dialling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await dialling
+            await gone.wait()
+        assert not lost
+
+    run(main())
 
 
 @needs_nats

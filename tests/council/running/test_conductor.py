@@ -31,12 +31,12 @@ from bridgehead.council.running.conductor import Ending, Means, Reported, Waitin
 from bridgehead.council.runtimes.base import Connection, HostSeat, InProcess, Missing, NativeDispatch, SeatSetup
 from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.scripted import Script, ScriptedConnection, scripted_seat
+from bridgehead.council.runtimes.scripted import Script, ScriptedConnection
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport, Posted
 from bridgehead.host.clock import ManualClock
 from bridgehead.host.command import Cancel
-from council.support.scripted_seats import ScriptedSeats
+from council.support.scripted_seats import ScriptedSeats, scripted_seat
 
 TASK = BridgeInput(
     session_id="k3v9qa",

@@ -27,9 +27,9 @@ from bridgehead.council.interfaces import MemoryJournal
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.running.conductor import Ending, Means, Waiting, conduct
 from bridgehead.council.runtimes.base import HostSeat
-from bridgehead.council.runtimes.scripted import ScriptedConnection, scripted_seat
+from bridgehead.council.runtimes.scripted import ScriptedConnection
 from council.support.driving import AT, surroundings, task
-from council.support.scripted_seats import ScriptedSeats
+from council.support.scripted_seats import ScriptedSeats, scripted_seat
 
 HOST = "claude"
 RIG = "rig:"

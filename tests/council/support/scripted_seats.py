@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bridgehead.council.calls import Answer, Call, Seat
 from bridgehead.council.runtimes.base import Connection
 from bridgehead.council.runtimes.exchange import RuntimeRefusal
 from bridgehead.council.runtimes.rig import RigRejected
-from bridgehead.council.runtimes.scripted import scripted_seat
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport, SeatOutcome
 from bridgehead.host.command import Cancel
@@ -54,3 +54,17 @@ class ScriptedSeats:
     def rig_answer(self, name: str, request: str) -> OwnReport | RigRejected | None:
         found = self._again.get(name)
         return found if isinstance(found, OwnReport) else None
+
+
+def scripted_seat(runtime: str, **facts: Any) -> Seat:
+    """A seat for a script, with facts that a test does not care about filled in."""
+    usual: dict[str, Any] = {
+        "name": runtime,
+        "model_family": f"scripted/{runtime}",
+        "connection": "cli",
+        "id_prefix": {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(runtime, "N"),
+        "timeout_seconds": 60,
+        "deadline_seconds": 600,
+        "runtime": "scripted",
+    }
+    return Seat(**(usual | facts))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridgehead.flows import AskFailed, Context, Flow, RunInputs, RunRequest, run_flow
-from bridgehead.flows.handlers import Reply
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.interfaces import Announcer, OpenRequest
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.conftest import FlowProject

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Verdict
-from bridgehead.flows.engine.settlement import Action, MatchedAnswer, Rules, Settlement, read_verdict, settle
+from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, MatchedAnswer, Verdict
+from bridgehead.flows.engine.settlement import Action, Rules, Settlement, read_verdict, settle
 from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.words import AttemptStatus, Profile
 

@@ -15,8 +15,8 @@ from bridgehead.contract.record_words import AnswerStatus
 from bridgehead.contract.words import Trust
 from bridgehead.errors import AlreadyAnswered, UserError
 from bridgehead.flows import Context, Flow, RunInputs, asking
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
-from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.pending_items import question_of

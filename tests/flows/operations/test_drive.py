@@ -12,10 +12,11 @@ import pytest
 
 from bridgehead.errors import UserError
 from bridgehead.flows import RunInputs
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.handlers import CommandHandler, Handler, HandlerUnusable, PendingHandler, Reply, make_handler
+from bridgehead.flows.handlers import CommandHandler, Handler, HandlerUnusable, PendingHandler, make_handler
 from bridgehead.flows.operations.drive import DriveRequest, DriveResult, drive
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus

@@ -11,8 +11,8 @@ import pytest
 
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.flows import Context, Flow, RunInputs, asking
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.errors import NoCheckpoint
-from bridgehead.flows.handlers import Reply
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.cancel import cancel
 from bridgehead.flows.operations.inspect import ListRequest, find_run, list_runs, status

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bridgehead.flows import Context, Flow, RunInputs
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.files.root import DRIVER_LOCK, FlowRoot
-from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.drive import FIRST_PATIENCE_SECONDS, WaitingRun, Watch, Watched, ready_in
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.support.flow_processes import BRIDGEHEAD, Shell, shell_in

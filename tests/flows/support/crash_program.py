@@ -18,9 +18,9 @@ from typing import Any
 
 from bridgehead.errors import AlreadyAnswered, BridgeheadError
 from bridgehead.flows import Context, Flow, RunRequest, RunResult, run_flow
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import NoCheckpoint
-from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.cancel import cancel
 from bridgehead.flows.operations.inspect import status
 from bridgehead.flows.operations.respond import RespondRequest, respond

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from bridgehead.errors import BridgeheadError
 from bridgehead.flows import RunInputs, RunRequest, RunResult, run_flow
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import NoCheckpoint
-from bridgehead.flows.handlers import Reply
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.template_create import template_create
 from bridgehead.host.clock import ManualClock

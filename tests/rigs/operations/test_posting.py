@@ -16,4 +16,4 @@ def test_an_envelope_that_nobody_could_read_is_refused_before_anything_is_done(m
     monkeypatch.setattr(posting, "MAX_ENVELOPE_BYTES", 19)
     what = posting.Post("demo-01", Draft({"from": "mac"}, "x\n"), name=str, subject=str, push=False)
     with pytest.raises(UserError, match="would have 20 bytes"):
-        posting.post(cast(Rig, None), None, what)
+        posting.post(cast(Rig, None), what)

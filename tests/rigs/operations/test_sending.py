@@ -104,7 +104,7 @@ def test_a_frozen_thread_is_not_written_to(world: World, asked: Path) -> None:
     GitRepository(asked).freeze(None, "demo-01", FREEZE.stored_text())
     with pytest.raises(ThreadFrozen):
         send(rig, sending())
-    with pytest.raises(UserError):
+    with pytest.raises(ThreadFrozen):
         close(rig, CloseRequest("demo-01", "completed", push=False))
     assert send(rig, sending(despite_freeze=True)).file_path == "demo-01/STATE.md"
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.engine.run_request import RunInputs, open_sqlite
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
-from bridgehead.flows.handlers import Handler, HandlerMaker, HandlerUnusable, Reply
+from bridgehead.flows.handlers import Handler, HandlerMaker, HandlerUnusable
 from bridgehead.flows.operations.drive import DEFAULT_CONCURRENCY, Watch, Watched, resume_in_process
 from bridgehead.flows.words import ErrorType, RequestStatus
 from bridgehead.host.command import Cancel

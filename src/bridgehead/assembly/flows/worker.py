@@ -36,6 +36,7 @@ from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.errors import BridgeheadError, NotFound, StoreError, UserError
+from bridgehead.flows.calls import Reply
 from bridgehead.flows.definition import Flow, defaults_of, refuse_incomplete
 from bridgehead.flows.discovery import find_flow, flows_in
 from bridgehead.flows.engine.settlement import RETRIED
@@ -43,7 +44,7 @@ from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.fleet import Job, PassEnd, run_pass
-from bridgehead.flows.handlers import Handler, Reply
+from bridgehead.flows.handlers import Handler
 from bridgehead.flows.interfaces import FlowEvent, OpenRequest
 from bridgehead.flows.operations.drive import backoff_before
 from bridgehead.flows.operations.pending_items import question_of, response_to

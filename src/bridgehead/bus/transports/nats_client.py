@@ -105,9 +105,11 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
             no_echo=True,
             **more,
         )
-    except (TimeoutError, Error, OSError) as error:
+    except BaseException as error:  # also when nobody waits for it any more
         reported = True  # what was never there is not lost
         await close_nats(client)
+        if not isinstance(error, TimeoutError | Error | OSError):
+            raise
         cause = next((one for one in reversed(noted) if str(one)), error)
         # Its last word may be lost with the connection; that it asks who we are was its first.
         nothing_shown = access.credentials is None and "@" not in url

@@ -1,4 +1,7 @@
-"""`bridgehead events`: what happened, in order, or as it happens. `bridgehead record`: the file all of it is in."""
+"""`bridgehead events`: what happened, in order, or as it happens. `bridgehead record`: the file all of it is in.
+
+`pending` and `answer` are declared here and done in commands/pending.py.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ import click
 import msgspec
 
 from bridgehead.cli.click_classes import Command, Group
-from bridgehead.cli.output import App, columns, json_line, one_line
+from bridgehead.cli.commands.pending import LIMIT, answer_of, give_answer, show_item, show_list
+from bridgehead.cli.output import App, columns, json_line, one_line, read_text
 from bridgehead.contract.events import RecordedEvent
-from bridgehead.contract.record_words import Part
-from bridgehead.control_plane.records import EventFilter
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.control_plane.records import EventFilter, PendingFilter
 from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
@@ -27,6 +31,8 @@ from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.inspection import Inspection
+
+MAX_ANSWER_BYTES = 50 * 1024 * 1024
 
 
 def _moment(_context: click.Context, option: click.Parameter, given: str | None) -> str | None:
@@ -250,3 +256,83 @@ def _checked(found: Inspection) -> str:
 def _amounts(counts: Mapping[str, int]) -> str:
     names = {"events": "event", "runs": "run", "pending": "pending item"}
     return ", ".join(f"{count} {names[table]}{'' if count == 1 else 's'}" for table, count in counts.items())
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead pending",
+        "bridgehead pending show q-12",
+        "bridgehead pending --here --json",
+        "bridgehead pending --all --limit 100",
+    ),
+)
+@click.argument("item_id", metavar="[show ID]", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Include answered and withdrawn items.")
+@click.option("--here", is_flag=True, help="Only items of the current project.")
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice([str(kind) for kind in PendingKind]), help="Only this kind."
+)
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=LIMIT, show_default=True, help="At most N.")
+@click.pass_obj
+def pending(
+    app: App, item_id: tuple[str, ...], everything: bool, here: bool, kinds: tuple[str, ...], limit: int
+) -> None:
+    """List what is waiting for an answer: flow requests, halted runtimes, envelopes, bus approvals.
+
+    With `show ID` (or only the ID), show the whole question with its choices and the schema for the answer, or the
+    answer that was given.
+    """
+    if item_id:
+        if item_id[:-1] not in ((), ("show",)):
+            raise UserError("`pending show` takes one ID", hint=f"bridgehead pending show {item_id[-1]}")
+        return show_item(app, item_id[-1])
+    where = PendingFilter(
+        states=() if everything else (PendingState.OPEN,),
+        kinds=tuple(PendingKind(kind) for kind in kinds),
+        project=app.assembly(warns=False).project if here else None,
+    )
+    return show_list(app, where, limit)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead answer q-12 --file reply.txt",
+        "bridgehead answer q-9 retry",
+        "agent < prompt.txt | bridgehead answer q-12 -",
+        'bridgehead answer q-12 --status cancelled --message "no longer needed"',
+    ),
+)
+@click.argument("item_id", metavar="ID")
+@click.argument("text", required=False)
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Read the answer from this file.")
+@click.option("--status", type=click.Choice([str(status) for status in AnswerStatus]), help="Default: success.")
+@click.option("--message", help="Why there is no answer (with --status error or cancelled).")
+@click.option("--by", help="Name to record; default: your user name.")
+@click.pass_obj
+def answer(
+    app: App, item_id: str, text: str | None, path: Path | None, status: str | None, message: str | None, by: str | None
+) -> None:
+    """Answer a pending item. TEXT `-` reads standard input; without TEXT, the question is shown.
+
+    A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`. A waiting flow
+    continues with `flow resume`; `flow watch` and `bridgehead web` resume it for you.
+    """
+    chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
+    _refuse_contradiction(chosen, has_text=text is not None or path is not None, has_message=message is not None)
+    given = answer_of(_answer_text(text, path), chosen, message, by)
+    give_answer(app, item_id, None if text is None and path is None and status is None else given)
+
+
+def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: bool) -> None:
+    if has_message if status is AnswerStatus.SUCCESS else has_text:
+        raise UserError("an answer is either a text, or --status error|cancelled with a --message that says why")
+
+
+def _answer_text(text: str | None, path: Path | None) -> str | None:
+    if text is not None and path is not None:
+        raise UserError("give the answer as TEXT or with --file, not both")
+    if path is None and text != "-":
+        return text
+    return read_text(path or "-", MAX_ANSWER_BYTES, hint="give a file, or `-` for standard input")

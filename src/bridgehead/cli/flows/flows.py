@@ -17,7 +17,8 @@ from bridgehead.cli.flows import fleet, reports, run_resume
 from bridgehead.cli.output import App, read_text
 from bridgehead.errors import UserError, plural
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows.handlers import Reply, make_handler
+from bridgehead.flows.calls import Reply
+from bridgehead.flows.handlers import make_handler
 from bridgehead.flows.operations.cancel import cancel as cancel_run
 from bridgehead.flows.operations.cancel import prune as prune_runs
 from bridgehead.flows.operations.inspect import ListRequest, list_runs

@@ -50,7 +50,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
     from bridgehead.assembly.rigs.rig import make_rig_here
     from bridgehead.cli.rigs import handlers
     from bridgehead.cli.rigs.handlers import RigConsole
-    from bridgehead.host.file_errors import MISTAKEN_PATHS
+    from bridgehead.host.file_errors import SYSTEM_REFUSALS, Refusal
 
     def say(text: str) -> None:
         complain(program, text)
@@ -70,7 +70,9 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         if unanswered:
             os._exit(code)  # who reads only how we ended must not see a kill that came while Python was ending
         return code
-    except MISTAKEN_PATHS as error:  # rigs §13: 2 is for what the system refused
+    except SYSTEM_REFUSALS:  # rigs §13: they end with 2
+        raise
+    except Refusal as error:
         raise UserError(error.message, hint=error.hint) from error
     except (KeyboardInterrupt, Terminated) as stopped:
         return _interrupted(program, by_terminal=isinstance(stopped, KeyboardInterrupt))

@@ -6,9 +6,9 @@ It ships because plug-in authors and users want to try a council without a model
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
-from bridgehead.council.calls import Call, Seat
+from bridgehead.council.calls import Call
 from bridgehead.council.runtimes.base import InProcess, Missing, SeatSetup
 from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer
 from bridgehead.council.runtimes.machine import Machine
@@ -38,17 +38,3 @@ class ScriptedConnection(InProcess):
         self.calls.append(call)
         said = self._script(call)
         return RuntimeAnswer(said) if isinstance(said, str) else said
-
-
-def scripted_seat(runtime: str, **facts: Any) -> Seat:
-    """A seat for a script, with facts that a test does not care about filled in."""
-    usual: dict[str, Any] = {
-        "name": runtime,
-        "model_family": f"scripted/{runtime}",
-        "connection": "cli",
-        "id_prefix": {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(runtime, "N"),
-        "timeout_seconds": 60,
-        "deadline_seconds": 600,
-        "runtime": "scripted",
-    }
-    return Seat(**(usual | facts))

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bridgehead.flows.calls import Attempt, Call
-from bridgehead.flows.engine.settlement import MatchedAnswer
+from bridgehead.flows.calls import Attempt, Call, MatchedAnswer
 from bridgehead.flows.errors import ForeignAnswer, UnsupportedVersion, log_warning
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, is_uuid, normalise

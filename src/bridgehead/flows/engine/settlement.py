@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Verdict
+from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, MatchedAnswer, Verdict
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, normalise
 from bridgehead.flows.values.times import utc_text
@@ -58,14 +58,6 @@ class Settlement(NamedTuple):
     attempts: tuple[Attempt, ...] = ()
     verdict: Verdict | None = None
     ignored_old_attempt: bool = False
-
-
-class MatchedAnswer:
-    """A response document that names `attempt`, an attempt of the call being settled."""
-
-    def __init__(self, attempt: Attempt, document: Mapping[str, Any]) -> None:
-        self.attempt = attempt
-        self.document = document
 
 
 def settle(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
@@ -23,7 +24,7 @@ class Unreadable(ValueError):
 def read_object(data: bytes) -> dict[str, Any]:
     """The JSON object in `data`, or Unreadable saying what is wrong with it."""
     try:
-        text = data.decode("utf-8-sig")
+        text = data.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         raise Unreadable(f"not UTF-8: {error.reason} at byte {error.start}") from None
     pairs = _Pairs()

@@ -75,7 +75,7 @@ def event_of(happened: FlowEvent) -> Event:
 
 def response_to(question: Question, answer: Answer) -> RespondRequest:
     """What `respond` is asked to do when a pending question of ours was answered."""
-    from bridgehead.flows.handlers import Reply
+    from bridgehead.flows.calls import Reply
     from bridgehead.flows.operations.respond import RespondRequest
 
     failed = answer.status is AnswerStatus.ERROR

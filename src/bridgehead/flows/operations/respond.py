@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
-from bridgehead.flows.calls import Attempt, Failed, outstanding_calls
-from bridgehead.flows.engine.answers import judge_for
+from bridgehead.flows.calls import Attempt, Failed, Reply, outstanding_calls
 from bridgehead.flows.engine.mailbox import Mailbox, response_id
 from bridgehead.flows.engine.run_request import RunInputs
-from bridgehead.flows.files.agent_files import AgentResponse, ResponseMetadata
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.documents import Contract, InvalidDocument, normalise
 from bridgehead.flows.files.json_bytes import Unreadable, file_bytes, read_object
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.handlers import Reply
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -50,13 +47,12 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
     inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     files = CheckpointFiles(root, inputs.clock, inputs.response_owners, inputs.size_limits)
-    on_file = Mailbox(files, Contract.OPEN).request_on_file
-    wanted = (request.request_id or on_file or "").lower()
+    wanted = (request.request_id or _on_file(files) or "").lower()
     if not wanted:
         raise NotFound(f"no request is open in {root.path}", hint="`bridgehead pending` lists the open items")
     with _journal_of(root, inputs) as journal:
         owner = _asker(journal, wanted)
-        if owner is None and wanted != on_file:
+        if owner is None and wanted != _on_file(files):
             raise NotFound(f"no request {wanted} is open in {root.path}")
         if owner is not None:
             refuse_unfit(request.reply, owner[1].document)
@@ -86,6 +82,8 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
         return
     if asked.get("version") == CONTRACT_VERSION:
         return
+    from bridgehead.flows.engine.answers import judge_for
+
     verdict = judge_for(None, schema)(reply.text)
     if isinstance(verdict, Failed):
         shown = json.dumps(schema, ensure_ascii=False)
@@ -94,6 +92,10 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
             f"the answer was refused: {verdict.message}; expected JSON that obeys {expected}",
             hint="the question stays open: answer again, or say why not with --status error --message TEXT",
         )
+
+
+def _on_file(files: CheckpointFiles) -> str | None:
+    return Mailbox(files, Contract.OPEN).request_on_file
 
 
 @contextmanager
@@ -172,16 +174,19 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
 
 def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
     """The answer to a request as the response file holds it."""
-    return AgentResponse(
-        request_id=request_id,
-        status=reply.status.value,
-        response=reply.text,
-        error_message=reply.message,
-        error_type=reply.error_type,
-        created_at=at,
-        duration_seconds=reply.duration_seconds,
-        metadata=ResponseMetadata(reply.model, reply.tokens, reply.confidence),
-    ).to_file_dict()
+    metadata = {"model": reply.model, "tokens_used": reply.tokens, "confidence": reply.confidence}
+    document = {
+        "request_id": request_id,
+        "version": CONTRACT_VERSION,
+        "status": reply.status.value,
+        "created_at": at,
+        "response": reply.text,
+        "error_message": reply.message,
+        "error_type": reply.error_type or None,
+        "duration_seconds": reply.duration_seconds,
+        "metadata": {name: value for name, value in metadata.items() if value is not None},
+    }
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class Post(NamedTuple):
     identity: Identity | None = None
     must_sign: bool = False
     replaces_draft: bool = False
+    heeds_freeze: bool = False
 
 
 class Landed(NamedTuple):
@@ -75,7 +76,7 @@ def require_thread(rig: Rig, thread_id: str) -> str:
     return thread_id
 
 
-def refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool) -> None:
+def _refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool) -> None:
     """Keep out of a thread that waits for a human (rigs §10); only a push asks the remote."""
     if push and wire is not None:
         note = rig.repository.ask_freeze(wire, thread_id)
@@ -91,13 +92,16 @@ def refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool)
         raise ThreadFrozen(thread_id, freeze)
 
 
-def post(rig: Rig, wire: Wire | None, what: Post) -> Landed:
-    """Write, commit and push one envelope. The caller holds the lock and has asked for the wire."""
+def post(rig: Rig, what: Post) -> Landed:
+    """Write, commit and push one envelope. The caller holds the lock."""
     text = what.draft.text.encode()
     if len(text) > MAX_ENVELOPE_BYTES:
         raise UserError(f"the envelope would have {len(text)} bytes; the limit is 50 MiB ({MAX_ENVELOPE_BYTES})")
     if len(text) > _LARGE_FILE_BYTES:
         rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
+    wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=what.push)
+    if what.heeds_freeze:
+        _refuse_if_frozen(rig, what.thread_id, wire, push=what.push)
     outgoing, intent = Outgoing(rig.repository.private_dir), intent_of(what.draft.frontmatter)
     pushing = what.push and wire is not None
     landed = _said_before(rig, what.thread_id, intent, outgoing, pushing=pushing)

@@ -83,10 +83,8 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
         )
         if not request.allow_secret:
             refuse_secrets(draft)
-        wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
         landed = post(
             rig,
-            wire,
             Post(
                 thread_id,
                 draft,

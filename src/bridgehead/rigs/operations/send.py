@@ -17,7 +17,7 @@ from bridgehead.rigs.envelope.names import REQUEST_FILE, RESOLUTION_FILE, next_f
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations import drafts
-from bridgehead.rigs.operations.posting import Landed, Post, post, refuse_if_frozen, require_thread
+from bridgehead.rigs.operations.posting import Landed, Post, post, require_thread
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_store import mentions
 from bridgehead.rigs.threads.obligations import ASKING_TYPES, UNNAMED_ANSWERS, obligations, with_due
@@ -100,12 +100,8 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         _warn_of_strangers(rig, recipients, refuse_typos=request.refuse_typos)
         if request.unattested:
             _warn_of_quarantine(rig)
-        wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
-        if not request.despite_freeze:
-            refuse_if_frozen(rig, thread_id, wire, push=request.push)
         landed = post(
             rig,
-            wire,
             Post(
                 thread_id,
                 draft,
@@ -114,6 +110,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
                 push=request.push,
                 retry=request.retry,
                 replaces_draft=scaffold is not None,
+                heeds_freeze=not request.despite_freeze,
             ),
         )
     concurrent = _concurrent_with(rig, landed) if automatic else None
@@ -268,12 +265,8 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
         draft = drafts.draft_close(rig.author, thread_id, outcome, recipient, rig.today, note=request.note)
         if not request.allow_secret:
             drafts.refuse_secrets(draft)
-        wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
-        if not request.despite_freeze:
-            refuse_if_frozen(rig, thread_id, wire, push=request.push)
         landed = post(
             rig,
-            wire,
             Post(
                 thread_id,
                 draft,
@@ -281,17 +274,12 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
                 subject=lambda _path: drafts.close_subject(thread_id, outcome),
                 push=request.push,
                 retry=request.retry,
+                heeds_freeze=not request.despite_freeze,
             ),
         )
     row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed, closes=True)
-    rig.announce(
-        "rig.closed",
-        thread=thread_id,
-        path=landed.path,
-        commit=landed.commit,
-        outcome=str(outcome),
-        pushed=landed.pushed,
-    )
+    facts = {"path": landed.path, "commit": landed.commit, "pushed": landed.pushed}
+    rig.announce("rig.closed", thread=thread_id, outcome=str(outcome), **facts)
     return Closed(thread_id, outcome, landed.path, landed.commit, draft.body_hash, landed.pushed, row_id)
 
 

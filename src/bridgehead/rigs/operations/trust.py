@@ -307,11 +307,9 @@ def _put_on_record(rig: Rig, request: MemberRequest, acts: Sequence[Act], member
     draft = draft_send(
         rig.author, "STATE", MEMBERS_THREAD, others or [own], rig.today, tldr=said[:TLDR_SOFT_CAP], body=body
     )
-    wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=request.push)
     make_dir(Path(rig.repository.root, MEMBERS_THREAD), root=Path(rig.repository.root))
     return post(
         rig,
-        wire,
         Post(
             MEMBERS_THREAD,
             draft,

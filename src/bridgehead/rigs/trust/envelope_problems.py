@@ -51,11 +51,6 @@ class EnvelopeVerdict(NamedTuple):
             kinds.insert(0, Kind.PARSE_FAILED)
         return tuple(kinds)
 
-    @property
-    def warning_kinds(self) -> tuple[str, ...]:
-        absent = (str(Kind.BODY_HASH_ABSENT),) if self.body_hash_absent else ()
-        return (*absent, "tldr_too_long") if self.long_tldr else absent
-
 
 def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:
     """Judge a file that was read; one that does not parse is judged by that alone."""

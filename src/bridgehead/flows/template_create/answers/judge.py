@@ -28,11 +28,6 @@ THRESHOLDS: Final = {1: (0.85, 0.70), 5: (0.85, 0.70), 7: (0.80, 0.60)}
 _READERS: Final[dict[int, Reader]] = {1: read_analysis, 5: read_recommendation, 7: read_enhancement}
 
 
-def judge_answer(phase: int, text: str) -> Verdict:
-    """The verdict on an answer's text in an agent phase, with no agents known beforehand."""
-    return judge_of(phase)(text)
-
-
 def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
     """The judge of a phase; in phase 5 the names in `taken` belong to agents that exist."""
     reader = partial(read_recommendation, taken=taken) if phase == 5 else _READERS[phase]

@@ -93,6 +93,15 @@ help: ## What can be made here
 	else echo "no Chromium found: browser tests will be skipped, visibly"; fi
 	@touch $@
 
+.venv/shells: .venv/pip
+	@if command -v zsh >/dev/null 2>&1 && command -v fish >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  printf '\033[2m—\033[0m %s\n' "installing zsh and fish, whose completion is tested"; \
+	  { apt-get update -qq && apt-get install -qq -y --no-install-recommends zsh fish; } >/dev/null 2>&1 \
+	    || echo "zsh and fish could not be installed: tests of their completion will be skipped, visibly"; \
+	else echo "no zsh or fish found: tests of their completion will be skipped, visibly"; fi
+	@touch $@
+
 .venv/docs/ready: .venv/pip tools/docs.txt
 	$(SAY) "installing mkdocs-material, which makes the documentation's pages"
 	@$(PYTHON) -m venv .venv/docs
@@ -109,7 +118,7 @@ pictures: .venv/dev .venv/browser ## Draw the pictures of the documentation agai
 demo: .venv/user ## A first look, under two minutes on a bare machine
 	@$(BIN)/python -m bridgehead.demo
 
-test: lint .venv/peers .venv/ovos/ready .venv/synapse/ready .venv/wyoming/ready .venv/browser ## ruff, mypy --strict and all tests
+test: lint .venv/peers .venv/ovos/ready .venv/synapse/ready .venv/wyoming/ready .venv/browser .venv/shells ## ruff, mypy --strict and all tests
 	$(SAY) "tests"
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 

@@ -30,7 +30,6 @@ from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAU
 LIGHT_BYTES: Final = 4096
 """Messages up to this size are bounded by their number alone."""
 
-
 ABSENT: Final = object()
 """No decoded value was given."""
 

@@ -165,10 +165,8 @@ def destinations(context: dict[str, Any]) -> tuple[str, ...]:
 encode: Final[Callable[[Message], bytes]] = _encoder.encode
 """Compact UTF-8 JSON with the three keys."""
 
-
 encode_ordered: Final[Callable[[object], bytes]] = msgspec.json.Encoder(order="deterministic").encode
 """JSON whose bytes do not depend on key order; for digests."""
-
 
 json_copy: Final[Callable[[Any], Any]] = msgspec.to_builtins
 """An independent copy of a JSON value."""

@@ -22,7 +22,6 @@ from bridgehead.flows.words import LOW_CONFIDENCE
 Reader = Callable[[Any, list[str]], tuple[Any, float]]
 """(JSON value, warnings) -> what it means and how sure the agent is; Unfit when it means nothing."""
 
-
 # Phase -> how sure an agent must be for its answer to be used without a warning, and to be used at all.
 THRESHOLDS: Final = {1: (0.85, 0.70), 5: (0.85, 0.70), 7: (0.80, 0.60)}
 _READERS: Final[dict[int, Reader]] = {1: read_analysis, 5: read_recommendation, 7: read_enhancement}

@@ -68,4 +68,4 @@ def test_the_inbox_is_read_and_answered_without_what_reads_command_lines(tmp_pat
     )
 
     for arguments in (["pending", "--json"], ["answer", "q-1", "yes"]):
-        assert imported_by(arguments, tmp_path) & {"click", "dataclasses", "logging", "subprocess", "asyncio"} == set()
+        assert imported_by(arguments, tmp_path) & {"click", "dataclasses", "logging", "inspect", "asyncio"} == set()

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.record_words import Part, PendingState, RunState
+from bridgehead.contract.record_words import Part, PendingKind, PendingState, RunState
 from dashboard.support.browsing import (
     BOTH_WIDTHS_AND_THEMES,
     INJECTED,
     NEEDS_AXE,
     NEEDS_CHROMIUM,
     OPEN_ALL,
+    OVERLAPPING,
     assert_fits,
     assert_keeps_nobody_out,
     browsing,
@@ -255,6 +256,22 @@ def _plant(server: Served) -> None:
 @BOTH_WIDTHS_AND_THEMES
 def test_every_page_fits_its_window(page: Any, server: Served, width: int, scheme: Any, tmp_path: Path) -> None:
     assert_fits(page, server.base, PAGES, width, scheme, tmp_path)
+
+
+@pytest.mark.parametrize("width", [320, 390, 700, 1280])
+def test_a_question_with_a_page_of_its_own_is_drawn_beside_nothing_else(page: Any, server: Served, width: int) -> None:
+    asked = {"kind": PendingKind.HALTED_RUNTIME, "part": Part.COUNCIL, "run_id": "paafrm", "origin": "council"}
+    title = "halted: the account of the runtime was refused, log in and say retry"
+    item = ask(server.store, f"beside-{width}", title=title, **asked)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(server.base)
+    page.locator(f"#item-{item.id} > a.button").wait_for()
+    page.evaluate("document.querySelectorAll('.when').forEach(one => { one.textContent = '59 min ago'; })")
+
+    assert page.evaluate(OVERLAPPING) == []
+    page.evaluate(OPEN_ALL)
+    assert page.evaluate(OVERLAPPING) == []
+    server.store.answer_pending(item.id, Answer(text="retry", by="bob", at="2026-11-15T10:00:00.000Z"))
 
 
 def test_every_page_shows_where_the_focus_is(page: Any, server: Served) -> None:

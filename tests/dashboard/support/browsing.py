@@ -69,8 +69,24 @@ BOTH_WIDTHS_AND_THEMES = pytest.mark.parametrize(
 )
 
 
+OVERLAPPING = """() => {
+  const kinds = 'main :is(a, button, input, select, textarea, .when, .id, .state, .open-mark)';
+  const shown = [...document.querySelectorAll(kinds)]
+    .filter(one => one.checkVisibility() && !one.closest('.hidden, svg'))
+    .flatMap(one => [...one.getClientRects()].map(box => [one, box]))
+    .filter(([, box]) => box.width > 2 && box.height > 2);
+  const met = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+  const named = one => (one.innerText || one.name || one.className).trim().slice(0, 40);
+  return shown.flatMap(([one, box], number) => shown.slice(number + 1)
+    .filter(([other, its]) => !one.contains(other) && !other.contains(one) && met(box, its))
+    .map(([other]) => `${named(one)} | ${named(other)}`));
+}"""
+"""What is drawn over something else: pairs of things to read or to press whose boxes meet."""
+
+
 def assert_fits(page: Any, base: str, paths: Iterable[str], width: int, scheme: Any, folder: Path) -> None:
-    """No page is wider than its window; a picture of each is in `folder`, for people to look at."""
+    """No page is wider than its window, nothing overlaps; a picture of each is in `folder`, for people to look at."""
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
     for path in paths:
@@ -79,6 +95,7 @@ def assert_fits(page: Any, base: str, paths: Iterable[str], width: int, scheme: 
         name = "".join(letter if letter.isalnum() else "-" for letter in path).strip("-") or "now"
         page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
         assert page.evaluate(FITS), path
+        assert page.evaluate(OVERLAPPING) == [], path
 
 
 def violations(page: Any) -> list[str]:

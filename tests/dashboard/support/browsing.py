@@ -71,10 +71,19 @@ BOTH_WIDTHS_AND_THEMES = pytest.mark.parametrize(
 
 OVERLAPPING = """() => {
   const kinds = 'main :is(a, button, input, select, textarea, .when, .id, .state, .open-mark)';
+  const cut = (a, b) => ({
+    left: Math.max(a.left, b.left), right: Math.min(a.right, b.right),
+    top: Math.max(a.top, b.top), bottom: Math.min(a.bottom, b.bottom),
+  });
+  const seen = (one, box) => {
+    for (let holder = one.parentElement; holder; holder = holder.parentElement)
+      if (getComputedStyle(holder).overflow === 'hidden') box = cut(box, holder.getBoundingClientRect());
+    return box;
+  };
   const shown = [...document.querySelectorAll(kinds)]
     .filter(one => one.checkVisibility() && !one.closest('.hidden, svg'))
-    .flatMap(one => [...one.getClientRects()].map(box => [one, box]))
-    .filter(([, box]) => box.width > 2 && box.height > 2);
+    .flatMap(one => [...one.getClientRects()].map(box => [one, seen(one, box)]))
+    .filter(([, box]) => box.right - box.left > 2 && box.bottom - box.top > 2);
   const met = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
     && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
   const named = one => (one.innerText || one.name || one.className).trim().slice(0, 40);
@@ -82,7 +91,10 @@ OVERLAPPING = """() => {
     .filter(([other, its]) => !one.contains(other) && !other.contains(one) && met(box, its))
     .map(([other]) => `${named(one)} | ${named(other)}`));
 }"""
-"""What is drawn over something else: pairs of things to read or to press whose boxes meet."""
+"""What is drawn over something else: pairs of things to read or to press whose boxes meet.
+
+The lines a clamped title hides are still laid out, over the row below it; what is cut off is not drawn.
+"""
 
 
 def assert_fits(page: Any, base: str, paths: Iterable[str], width: int, scheme: Any, folder: Path) -> None:

@@ -34,8 +34,17 @@ def pages() -> dict[str, str]:
     return {name: NOTE + text for name, text in made.items()}
 
 
+SHARED = """# Commands
+
+Every command takes `--json` (one object on stdout with `schema_version`), `--quiet` (no progress, no notes; warnings, errors
+and questions remain), `--verbose` (on stderr: each program started, each record opened, each connection made,
+each event of a council), `--no-color`, `--debug` and `--help`. They may stand anywhere; what follows `--` is not for
+bridgehead, as in `bridgehead flow run deploy -- --verbose`.
+"""
+
+
 def cli_page() -> str:
-    parts = ["# Commands\n\nEvery command takes `--json` (one object on stdout with `schema_version`) and `--help`.\n"]
+    parts = [SHARED]
     for path, text in command_helps():
         parts.append(f"## {path}\n\n```text\n{text.rstrip()}\n```\n")
     return "\n".join(parts)

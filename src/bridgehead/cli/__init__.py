@@ -58,9 +58,9 @@ def _print_version() -> int:
 
 
 def _run() -> int:
-    arguments = sys.argv[1:]
+    arguments, quiet = _take_manner(sys.argv[1:])
     if arguments[:1] == ["rig"] and "_BRIDGEHEAD_COMPLETE" not in os.environ:
-        return _run_rig(arguments[1:], PROGRAM)
+        return _run_rig(arguments[1:], PROGRAM, quiet=quiet)
     if _is_quick_flow(arguments):
         from bridgehead.cli.flows.run_resume import run_quickly
 
@@ -85,10 +85,34 @@ def _run() -> int:
     return run_click(arguments)
 
 
-def _run_rig(arguments: Sequence[str], program: str) -> int:
+def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
+    """Heed how every command can be told to speak; return the other arguments, and whether to be quiet.
+
+    They may stand anywhere. What follows `--` is not for us.
+    """
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    manner = {word for word in arguments[:place] if word in ("--quiet", "--verbose", "--no-color")}
+    if "--no-color" in manner:
+        os.environ["NO_COLOR"] = "1"
+    if manner - {"--no-color"}:
+        from bridgehead.cli.output import App
+        from bridgehead.errors import UserError
+
+        App.quiet, App.verbose = "--quiet" in manner, "--verbose" in manner
+        if App.quiet and App.verbose:
+            raise UserError("--quiet and --verbose exclude each other", hint="use one of them")
+    if "--verbose" in manner:
+        from bridgehead.cli.verbose import show_what_happens
+
+        show_what_happens(PROGRAM)
+    ours = [word for word in arguments[:place] if word not in manner]
+    return ours + arguments[place:], "--quiet" in manner
+
+
+def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> int:
     from bridgehead.cli.rigs.run import run_rig
 
-    return run_rig(arguments, program=program)
+    return run_rig(arguments, program=program, quiet=quiet)
 
 
 def _is_quick_flow(arguments: Sequence[str]) -> bool:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 UNSHORTENED: Final = 1000
 MOST_OFFERED: Final = 50
+SHARED: Final = {
+    "--quiet": "Print no progress and no notes.",
+    "--verbose": "Show programs started and connections made.",
+    "--no-color": "Print without colors.",
+    "--debug": "Show tracebacks.",
+}
 
 
 def _pending(assembly: Assembly) -> list[str]:
@@ -102,8 +108,13 @@ def offer_values(params: Iterable[click.Parameter]) -> None:
             param.type = KnownValue(VALUES[param.name])
 
 
+def shared_options() -> list[click.Parameter]:
+    """For the help and for shells: what every command takes has been heeded before click is asked."""
+    return [click.Option([flag], is_flag=True, expose_value=False, help=text) for flag, text in SHARED.items()]
+
+
 class Command(click.Command):
-    """A command with --json and --debug, and examples at the end of its help."""
+    """A command with --json and the shared options, and examples at the end of its help."""
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -113,7 +124,7 @@ class Command(click.Command):
             click.Option(
                 ["--json"], is_flag=True, expose_value=False, callback=_choose_json, help="Print one JSON object."
             ),
-            click.Option(["--debug"], is_flag=True, expose_value=False, help="Show tracebacks."),
+            *shared_options(),
         ]
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -26,6 +26,8 @@ GAP = "  "
 class App:
     """What every command is handed: where it runs and how it speaks."""
 
+    quiet = verbose = False  # told once for the whole process, by --quiet and --verbose
+
     def __init__(
         self,
         *,
@@ -56,12 +58,17 @@ class App:
         self.stdout.flush()
 
     def say(self, message: str) -> None:
-        """Conversation: progress, warnings, hints. Never data."""
+        """Progress and notes, which --quiet leaves out."""
+        if not self.quiet:
+            self.insist(message)
+
+    def insist(self, message: str) -> None:
+        """What must be read even then: warnings, refusals, questions. Never data."""
         self.stderr.write(escape_controls(message) + "\n")
         self.stderr.flush()
 
     def warn(self, message: str) -> None:
-        self.say(f"{self.program}: warning: {message}")
+        self.insist(f"{self.program}: warning: {message}")
 
     @property
     def width(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from bridgehead import __version__
-from bridgehead.cli.click_classes import LazyGroup
+from bridgehead.cli.click_classes import LazyGroup, shared_options
 from bridgehead.cli.output import App
 from bridgehead.cli.running import complain
 from bridgehead.exit_codes import ExitCode
@@ -51,11 +51,13 @@ COMMANDS = {
     epilog="bridgehead COMMAND --help explains a command and shows examples.",
 )
 @click.version_option(__version__, "-V", "--version", message="%(version)s")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 @click.pass_context
 def bridgehead(ctx: click.Context) -> None:
     """The bridge layer for AI agents: one contract, one command, one record."""
     ctx.ensure_object(App)
+
+
+bridgehead.params += shared_options()
 
 
 def run_click(arguments: Sequence[str]) -> int:

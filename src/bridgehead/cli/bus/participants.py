@@ -129,7 +129,7 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
     target = path or app.cwd / f"{participant_id}.join.json"
 
     def show(code: str) -> None:
-        app.say(f"this device shows {code}\nwaiting for approval on the machine of the bus (bridgehead pending)")
+        app.insist(f"this device shows {code}\nwaiting for approval on the machine of the bus (bridgehead pending)")
 
     join = run(pair_with(f"{url.rstrip('/')}/pair", participant_id, show))
     write_join_file(target, join)

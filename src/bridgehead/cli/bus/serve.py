@@ -210,7 +210,7 @@ def _offer_links(app: App, server: BusServer) -> None:
         if not sys.stdin.readline():
             asyncio.get_running_loop().remove_reader(sys.stdin)
         else:
-            app.say(f"chat (opens once)  {server.chat_url}")
+            app.insist(f"chat (opens once)  {server.chat_url}")
 
     asyncio.get_running_loop().add_reader(sys.stdin, entered)
 

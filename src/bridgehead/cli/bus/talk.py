@@ -216,7 +216,7 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
                 try:
                     spoken = await reached.ask(said, lang, wait_s=CHAT_WAIT_S)
                 except SendRefused as refused:  # the next line may be taken
-                    app.say(escape_controls(refused.message))
+                    app.insist(escape_controls(refused.message))
                 else:
                     app.emit(_spoken(spoken), partial(_words, spoken))
         return ExitCode.DONE
@@ -249,7 +249,7 @@ async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines
         showing.cancel()
         await asyncio.wait((showing,))
         if not showing.cancelled() and (ended := showing.exception()) is not None:
-            app.say(f"{ended}; press Enter to exit")
+            app.insist(f"{ended}; press Enter to exit")
     return await typing
 
 
@@ -263,7 +263,7 @@ async def _show_notices(satellite: Satellite) -> None:
 def _show_notice(app: App, message: Message) -> None:
     shown = {NOTICE: ("status", "kind", "id", "title"), SPEAK: ("utterance",)}.get(message.type, ())
     if words := [str(message.data[key]) for key in shown if message.data.get(key)]:
-        app.say(escape_controls("  ".join(words)))
+        app.insist(escape_controls("  ".join(words)))
 
 
 async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
@@ -271,7 +271,7 @@ async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
     while not isinstance(event := await satellite.receive(), ItemAnswered):
         if isinstance(event, Incoming):
             satellite.aside(event.message)
-    app.say(escape_controls(event.sentence))
+    app.insist(escape_controls(event.sentence))
 
 
 class TypedLines:

@@ -63,7 +63,7 @@ def give_answer(app: App, item_id: str, given: Answer | None) -> None:
         waiting = pending_list(assembly, store, app.warn)
         if given is None:
             item = waiting.find(item_id)
-            app.say(question_text(item, SystemClock().now()).rstrip("\n"))
+            app.insist(question_text(item, SystemClock().now()).rstrip("\n"))
             raise UserError(f"{item.id} was not answered: the answer is empty", hint=_how(item))
         item = waiting.answer(item_id, given)
     app.emit({"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}")

@@ -148,7 +148,7 @@ class Agreement:
     def _ask(self, changes: Sequence[Change]) -> None:
         app = self.app
         # Until somebody agrees this is conversation: an error leaves stdout empty.
-        app.say(_diff(changes).rstrip("\n"))
+        app.insist(_diff(changes).rstrip("\n"))
         answer = ""
         if not app.as_json and sys.stdin.isatty() and app.stderr.isatty():
             app.stderr.write("Write this? [y/N] ")

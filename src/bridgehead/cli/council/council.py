@@ -205,7 +205,7 @@ def _councils(app: App) -> Councils:
 
 @contextmanager
 def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Iterator[Audience]:
-    """The observers of a run: NDJSON, a live table on a terminal, or just warnings."""
+    """The observers of a run: NDJSON, a live table on a terminal, or lines that stay."""
     from dataclasses import replace
 
     from bridgehead.cli.council.display import LiveDisplay, SpokenWarnings, WatchLines
@@ -214,7 +214,7 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
     audience = replace(_audience(app, request), handle_signals=True)
     if watch:
         yield replace(audience, watchers=(WatchLines(app),))
-    elif not app.stderr.isatty():
+    elif app.quiet or app.verbose or not app.stderr.isatty():
         yield replace(audience, watchers=(SpokenWarnings(app),))
     else:
         from bridgehead.assembly.council.views import council_now
@@ -255,7 +255,7 @@ def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch
     else:
         app.emit(document, lambda: _text(app, finished, about))
     if finished.pause is not None:
-        app.say(finished.pause.line())
+        app.insist(finished.pause.line())
     return finished.exit_code(gate)
 
 

@@ -45,6 +45,7 @@ _STEPS: Final = {
     STAGE_B: "second look, {heard} of {asked}",
 }
 REFRESHES_PER_SECOND: Final = 4
+TOLD: Final = ("round", "step", "agent", "result", "severity", "title", "outcome", "status", "verdict", "reason")
 
 
 class _Watcher:
@@ -147,13 +148,19 @@ class WatchLines(_Watcher):
 
 
 class SpokenWarnings(_Watcher):
-    """A line on stderr for a halted bridge that nobody could be asked about (council §3), and for what is kept back."""
+    """A line on stderr for a halted bridge that nobody could be asked about (council §3), and for what is kept back.
+
+    With --verbose, one for everything that happens.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._kept_back: set[str] = set()
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
+        if self._app.verbose:
+            told = [str(line["event"]).replace("_", " "), *(str(line[name]) for name in TOLD if line.get(name))]
+            self._app.say(one_line(f"{bridge}: {', '.join(told)}"))
         if line["event"] == "bridge_converted":
             self._app.warn(f"{line.get('bridge')} needs attention ({line.get('halt_reason')}) and was skipped")
         kept_back, _, kinds = str(line.get("detail", "")).partition(":")

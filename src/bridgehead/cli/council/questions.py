@@ -28,7 +28,7 @@ def ask_before(app: App, question: ClarifyingQuestion) -> str | None:
 
 def ask_about_halted(app: App, question: UserQuestion, cancel: Cancel) -> str | None:
     """What to do about a bridge that needs somebody; None when nobody answers."""
-    app.say(f"{question.seat} is not available: {question.message}")
+    app.insist(f"{question.seat} is not available: {question.message}")
     _prompt(app, f"{' / '.join(question.choices)}? ")
     return _typed_unless(cancel)
 

@@ -123,7 +123,7 @@ def _flow_codes() -> Iterator[None]:
 def _show_result(app: App, result: RunResult) -> int:
     """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
     for notice in notices_of(result):
-        app.say(f"{app.program}: {notice}")
+        app.insist(f"{app.program}: {notice}")
     if result.pause is not None:
         app.stdout.write(output_of(result))
         app.stdout.flush()

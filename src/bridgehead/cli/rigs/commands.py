@@ -227,6 +227,11 @@ COMMANDS: dict[str, RigCommand] = {
 }
 
 
+def _shared(program: str) -> str:
+    ours = "" if program == "rig-bridge" else " --quiet, --verbose,"
+    return f"Every command takes --json,{ours} --no-color, --debug and --help."
+
+
 def overview(program: str) -> str:
     """The help of the whole command tree."""
     width = max(map(len, COMMANDS)) + 2
@@ -240,7 +245,7 @@ def overview(program: str) -> str:
             "Commands:",
             *rows,
             "",
-            "Every command takes --json, --no-color, --debug and --help.",
+            _shared(program),
             f"{program} <command> --help explains one of them.",
             "",
         ]
@@ -263,7 +268,7 @@ def explain(program: str, name: str) -> str:
             f"  {command.summary}",
             *(["", "Options:", *options] if options else []),
             "",
-            "Every command takes --json, --no-color, --debug and --help.",
+            _shared(program),
             "",
             "Examples:",
             *shown,

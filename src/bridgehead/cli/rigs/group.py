@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import click
 
-from bridgehead.cli.click_classes import offer_values
-from bridgehead.cli.rigs.arguments import SHARED_FLAGS
+from bridgehead.cli.click_classes import SHARED, offer_values
 from bridgehead.cli.rigs.commands import COMMANDS, explain, overview
 
 PROGRAM = "bridgehead rig"
@@ -19,7 +18,7 @@ class _Described(click.Command):
 
     def __init__(self, name: str) -> None:
         flags = COMMANDS[name].flags
-        switches = [click.Option([flag], is_flag=True) for flag in sorted(flags.booleans | SHARED_FLAGS - {"--help"})]
+        switches = [click.Option([flag], is_flag=True) for flag in sorted({*flags.booleans, *SHARED, "--json"})]
         values = [click.Option([flag]) for flag in sorted(flags.values | flags.repeatable)]
         threads = [click.Argument(["thread"], required=False)] if "<thread-id>" in COMMANDS[name].usage else []
         super().__init__(name, params=[*threads, *values, *switches], help=COMMANDS[name].summary)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _FALSY = frozenset({"", "0", "false", "no", "off"})
 
 
-def run_rig(arguments: Sequence[str], *, program: str) -> int:
-    """Run one rig command; `program` is the name stderr lines begin with."""
+def run_rig(arguments: Sequence[str], *, program: str, quiet: bool = False) -> int:
+    """Run one rig command; `program` is the name stderr lines begin with; `quiet` leaves out its notes."""
     shown_as = program if program == "rig-bridge" else f"{program} rig"
     name, *rest = arguments or ["--help"]
     if os.environ.get("DEBUG_RIG_BRIDGE", "").strip().lower() not in _FALSY:
@@ -39,10 +39,10 @@ def run_rig(arguments: Sequence[str], *, program: str) -> int:
         return ExitCode.DONE
     if name not in COMMANDS:
         raise ArgumentRefused(f'unknown command "{name}". Run {shown_as} --help')
-    return _run_command(name, rest, program, shown_as)
+    return _run_command(name, rest, program, shown_as, quiet)
 
 
-def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) -> int:
+def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str, quiet: bool) -> int:
     parsed = parse_arguments(tokens, COMMANDS[name].flags)
     if parsed.has("--help"):
         sys.stdout.write(explain(shown_as, name))
@@ -64,7 +64,8 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str) 
         return rig
 
     try:
-        code = int(getattr(handlers, name)(RigConsole(parsed, make_rig, say, os.environ)) or ExitCode.DONE)
+        console = RigConsole(parsed, make_rig, (lambda _note: None) if quiet else say, os.environ)
+        code = int(getattr(handlers, name)(console) or ExitCode.DONE)
         for done in unanswered:  # all was written out by now
             done()
         if unanswered:

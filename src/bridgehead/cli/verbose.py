@@ -1,0 +1,52 @@
+"""What --verbose adds on stderr: each program started, each record opened, each connection made, the log, the end."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shlex
+import sys
+import time
+from typing import Any, Final
+
+from bridgehead.host.terminal import escape_controls, truncate
+
+LONGEST: Final = 200
+_CREDENTIALS: Final = re.compile(r"(?<=//)[^/@\s]+@")
+_SETTINGS: Final = re.compile(r"(?<=^git) (-c \S+ )+")
+
+
+def show_what_happens(program: str) -> None:
+    """From now on until the process ends; forked children keep it to themselves."""
+    begun, ours = time.monotonic(), os.getpid()
+    opened: set[str] = set()
+
+    def tell(text: str) -> None:
+        if os.getpid() == ours:
+            line = truncate(escape_controls(_CREDENTIALS.sub("", text), keep=""), LONGEST)
+            sys.stderr.write(f"{program}: {line}\n")
+            sys.stderr.flush()
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen":
+            tell("starting " + _SETTINGS.sub(" ", shlex.join(map(os.fsdecode, arguments[1]))))
+        elif event == "sqlite3.connect" and (file := os.fsdecode(arguments[0])) not in opened:
+            opened.add(file)
+            tell(f"opening {file}")
+        elif event == "socket.connect":
+            tell(f"connecting to {_address(arguments[1])}")
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))
+    logger = logging.getLogger("bridgehead")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    atexit.register(lambda: tell(f"ended after {time.monotonic() - begun:.2f} s"))
+    sys.addaudithook(heard)
+
+
+def _address(given: Any) -> str:
+    return ":".join(map(str, given[:2])) if isinstance(given, tuple) else os.fsdecode(given)

@@ -45,7 +45,7 @@ ROOMS = {
     "mcp_server": "jsonrpc tools discovery resources server transports",
     "dashboard": "recent templating access background plots page pages live app serving",
     "control_plane": "questions records stores",
-    "cli": "output click_classes bus commands council flows running rigs tree",
+    "cli": "output verbose click_classes bus commands council flows running rigs tree",
 }
 
 MOST_FILES = 470

@@ -36,8 +36,8 @@ def pages() -> dict[str, str]:
 
 SHARED = """# Commands
 
-Every command takes `--json` (one object on stdout with `schema_version`), `--quiet` (no progress, no notes; warnings, errors
-and questions remain), `--verbose` (on stderr: each program started, each record opened, each connection made,
+Every command takes `--json` (one object on stdout with `schema_version`), `--quiet` (no progress, no notes; warnings,
+errors and questions remain), `--verbose` (on stderr: each program started, each record opened, each connection made,
 each event of a council), `--no-color`, `--debug` and `--help`. They may stand anywhere; what follows `--` is not for
 bridgehead, as in `bridgehead flow run deploy -- --verbose`.
 """

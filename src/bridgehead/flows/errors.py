@@ -9,133 +9,108 @@ from typing import ClassVar
 from bridgehead.errors import BridgeheadError, StoreError, UserError
 from bridgehead.exit_codes import ExitCode
 
+RETRY_IT = "retry it with everything recorded: bridgehead flow retry"
+
 
 class FlowRefused(UserError):
-    """Nothing was run and nothing was touched."""
+    """Nothing was run and nothing was touched.
+
+    `says` is the sentence, with a place for each fact; `advice` what to do, with places for the same facts.
+    """
 
     action: ClassVar[str] = "refused"
+    says: ClassVar[str]
+    advice: ClassVar[str | None] = None
+
+    def __init__(self, *facts: object) -> None:
+        super().__init__(self.says.format(*facts), hint=self.advice and self.advice.format(*facts))
 
 
 class LockHeld(FlowRefused):
     action = "refuse_locked"
+    says = "another process is running a flow in {}{}"
+    advice = "wait for it to end, then retry"
 
     def __init__(self, root: Path, holder: str | None) -> None:
-        held = f" ({holder})" if holder else ""
-        super().__init__(f"another process is running a flow in {root}{held}", hint="wait for it to end, then retry")
+        super().__init__(root, f" ({holder})" if holder else "")
 
 
 class NoCheckpoint(FlowRefused):
     action = "no_checkpoint"
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(f"no run is paused in {root}", hint="start a flow with: bridgehead flow run NAME")
+    says = "no run is paused in {}"
+    advice = "start a flow with: bridgehead flow run NAME"
 
 
 class HasFailed(NoCheckpoint):
     """Nothing is paused, but the run that is meant can go on from where it failed."""
 
-    def __init__(self, root: Path, flow_id: str, error: str) -> None:
-        FlowRefused.__init__(
-            self, f"{flow_id} in {root} is not paused, it failed: {error}", hint=way_on_after_failure(flow_id)
-        )
-
-
-def way_on_after_failure(flow_id: str) -> str:
-    return f"retry it with everything recorded: bridgehead flow retry {flow_id}"
+    says = "{1} in {0} is not paused, it failed: {2}"
+    advice = f"{RETRY_IT} {{1}}"
 
 
 class StateCorrupt(FlowRefused):
     action = "state_corrupt"
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"{path} cannot be read: {reason}",
-            hint="restore the file, or start over with --fresh (the old files are kept in post-mortem/)",
-        )
+    says = "{} cannot be read: {}"
+    advice = "restore the file, or start over with --fresh (the old files are kept in post-mortem/)"
 
 
 class UnsupportedVersion(FlowRefused):
     action = "unsupported_version"
-
-    def __init__(self, path: Path, version: str) -> None:
-        super().__init__(
-            f"{path} was written for contract version {version}, this program supports 1.x",
-            hint="resume it with the program that wrote it, or start over with --fresh",
-        )
+    says = "{} was written for contract version {}, this program supports 1.x"
+    advice = "resume it with the program that wrote it, or start over with --fresh"
 
 
 class StateInvalid(FlowRefused):
     action = "state_invalid"
+    says = "{} is not a valid state: {}"
+    advice = "restore the file, or start over with --fresh"
 
     def __init__(self, path: Path, problems: Iterable[object]) -> None:
-        super().__init__(
-            f"{path} is not a valid state: {'; '.join(map(str, problems))}",
-            hint="restore the file, or start over with --fresh",
-        )
+        super().__init__(path, "; ".join(map(str, problems)))
 
 
 class UnsafePath(FlowRefused):
     action = "unsafe_path"
-
-    def __init__(self, key: str, path: str, reason: str) -> None:
-        super().__init__(
-            f"{key} {path!r} of the paused run is refused: {reason}",
-            hint="if it is intended, give the directory with --output; otherwise start over with --fresh",
-        )
+    says = "{} {!r} of the paused run is refused: {}"
+    advice = "if it is intended, give the directory with --output; otherwise start over with --fresh"
 
 
 class IncompatibleFlow(FlowRefused):
     action = "incompatible_flow"
-
-    def __init__(self, name: str, paused_version: str, version: str) -> None:
-        super().__init__(
-            f"flow {name} was paused by version {paused_version} and is now version {version}",
-            hint="run the old version, or use --force-version if its steps are unchanged",
-        )
+    says = "flow {} was paused by version {} and is now version {}"
+    advice = "run the old version, or use --force-version if its steps are unchanged"
 
 
 class OtherRun(FlowRefused):
     action = "refuse_other_run"
-
-    def __init__(self, root: Path, paused: str, wanted: str, ways_out: str) -> None:
-        super().__init__(f"{root} has a paused run of {paused}, so {wanted} was not started", hint=ways_out)
+    says = "{} has a paused run of {}, so {} was not started"
+    advice = "{3}"
 
 
 class ForeignAnswer(FlowRefused):
     action = "refuse_foreign_owner"
+    says = "{} belongs to uid {}, answers are accepted from uid {}"
+    advice = "if that account is your handler's, repeat with --accept-foreign-owner"
 
     def __init__(self, path: Path, uid: int, allowed: Iterable[int]) -> None:
-        super().__init__(
-            f"{path} belongs to uid {uid}, answers are accepted from uid {', '.join(map(str, sorted(allowed)))}",
-            hint="if that account is your handler's, repeat with --accept-foreign-owner",
-        )
+        super().__init__(path, uid, ", ".join(map(str, sorted(allowed))))
 
 
 class JournalTracked(FlowRefused):
     action = "journal_tracked"
-
-    def __init__(self, tracked: str) -> None:
-        super().__init__(
-            f"git tracks {tracked}: a repository must not contain recorded results",
-            hint="git rm -r --cached .bridgehead/flows removes them from git and keeps the files of your runs",
-        )
+    says = "git tracks {}: a repository must not contain recorded results"
+    advice = "git rm -r --cached .bridgehead/flows removes them from git and keeps the files of your runs"
 
 
 class UnsafeRoot(FlowRefused):
     action = "unsafe_root"
-
-    def __init__(self, root: Path, reason: str) -> None:
-        super().__init__(f"{root} cannot be used for a flow: {reason}")
+    says = "{} cannot be used for a flow: {}"
 
 
 class NonDeterministic(FlowRefused):
     action = "non_deterministic"
-
-    def __init__(self, path: str, detail: str) -> None:
-        super().__init__(
-            f"the flow took a different path than before it paused: {detail} at {path}",
-            hint="restore the old code and resume, or mark intended changes with ctx.patched(NAME); nothing is lost",
-        )
+    says = "the flow took a different path than before it paused: {1} at {0}"
+    advice = "restore the old code and resume, or mark intended changes with ctx.patched(NAME); nothing is lost"
 
 
 class FlowMistake(UserError):

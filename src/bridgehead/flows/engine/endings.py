@@ -17,7 +17,7 @@ from bridgehead.flows.engine.opening import OpenRun
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import Pause
 from bridgehead.flows.engine.settlement import Action
-from bridgehead.flows.errors import FlowFailed, way_on_after_failure
+from bridgehead.flows.errors import RETRY_IT, FlowFailed
 from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.values.codec import storable
@@ -146,7 +146,7 @@ def fail(opened: OpenRun, run_pass: RunPass, error: BaseException) -> FlowFailed
 
     trace = "".join(traceback.format_exception(error))
     write_atomic(folder / "traceback.txt", trace.encode("utf-8", "backslashreplace"), private=True)
-    hint = None if opened.flow.keeps_state_file else way_on_after_failure(opened.run.id)
+    hint = None if opened.flow.keeps_state_file else f"{RETRY_IT} {opened.run.id}"
     return FlowFailed(opened.flow.name, message, actions=run_pass.actions, post_mortem=folder, hint=hint)
 
 

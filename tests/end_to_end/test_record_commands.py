@@ -139,6 +139,30 @@ def test_the_question_itself_is_shown_with_its_choices_and_schema(user: Machine)
     assert "one ID" in user.run("pending", item, choosing).err
 
 
+def test_a_flow_s_question_says_for_whom_about_what_until_when_and_what_comes_after(user: Machine) -> None:
+    (user.project / "ship.py").write_text(
+        "from bridgehead.flows import flow\n\n\n@flow(name='ship')\ndef ship(ctx):\n"
+        "    return ctx.ask('beta', agent='writer', prompt='How long?', expires=3600, context={'last': {'days': 14}})\n"
+    )
+    assert user.run("flow", "run", "ship.py").code == 42
+
+    told = [line.strip() for line in user.run("pending", "show", "q-1").out.splitlines()]
+
+    assert {"agent: writer", 'last: {"days":14}'} <= set(told)
+    assert [line.partition(" ")[0] for line in told[2:4]] == ["expires", "agent:"]
+    assert any(line.startswith("deadline: 20") for line in told)
+    assert f"response_file: {user.project / '.agent-response.json'}" in told
+    answered = user.run("answer", "q-1", "two weeks")
+    assert answered.err.endswith(f"to do it now: bridgehead flow resume --dir {user.project}\n")
+    assert user.run("flow", "resume", "--dir", str(user.project)).out == "two weeks\n"
+
+
+def test_show_without_an_item_says_what_is_missing(user: Machine) -> None:
+    refused = user.run("pending", "show")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == "bridgehead: `pending show` takes one ID\n  hint: `bridgehead pending` lists the open items\n"
+
+
 def test_the_parts_of_a_council_are_listed_together(user: Machine) -> None:
     for seat in ("claude", "codex"):
         ask(user, key=seat, run_id="k3v9qa", title="halted: not logged in")

@@ -7,11 +7,14 @@ A flow's request, a halted runtime, an envelope awaiting a reply and a bus appro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
+
+FOR_PROGRAMS: Final = frozenset({"about", "bridge", "request_id", "review_id", "root", "seating", "verification"})
+"""What a question's context has that tells a person nothing, or is shown elsewhere."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +43,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """What to choose from: the choices, else what a schema lists that allows nothing else."""
         listed = (self.schema or {}).get("enum", ())
         return self.choices or tuple(word for word in listed if isinstance(word, str))
+
+    @property
+    def details(self) -> dict[str, str]:
+        """What else there is to know before answering: for which agent, about what, in which files, until when."""
+        told = {name: value for name, value in self.context.items() if name not in FOR_PROGRAMS}
+        told |= self.context.get("about", {})
+        return {name: one if isinstance(one, str) else msgspec.json.encode(one).decode() for name, one in told.items()}
 
 
 def flat_properties(schema: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from bridgehead.assembly.pending import grouped, pending_list
+from bridgehead.assembly.pending import council_of, grouped, pending_list
 from bridgehead.cli.output import App, ago, columns, one_line, user_name
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, PendingState
@@ -67,6 +67,8 @@ def give_answer(app: App, item_id: str, given: Answer | None) -> None:
             raise UserError(f"{item.id} was not answered: the answer is empty", hint=_how(item))
         item = waiting.answer(item_id, given)
     app.emit({"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}")
+    if not app.as_json and (told := _next(item)):
+        app.say(told)
 
 
 def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
@@ -90,6 +92,7 @@ def question_text(item: PendingItem, now: datetime) -> str:
     facts.append(f"  from {asker}{place}, {ago(parse_iso(item.opened_at), now)} ago, {item.state}")
     if question.expires_at:
         facts.append(f"  expires {escape_controls(question.expires_at)}")
+    facts += [f"  {escape_controls(one_line(f'{name}: {value}'))}" for name, value in question.details.items()]
     parts = ["\n".join(facts)]
     if question.prompt.strip():
         parts.append("\n".join(f"  {escape_controls(line)}" for line in question.prompt.strip().splitlines()))
@@ -116,6 +119,18 @@ def _row(item: PendingItem, now: datetime, indent: str) -> tuple[str, str, str, 
 
 def _since(item: PendingItem, now: datetime) -> str:
     return ago(parse_iso(item.opened_at), now)
+
+
+def _next(item: PendingItem) -> str | None:
+    """How what waited goes on, where somebody has to see to it."""
+    from shlex import quote
+
+    if council := council_of(item):
+        return f"to continue with it: bridgehead council resume {council}"
+    root = str(item.question.context.get("root", ""))
+    if not item.question.run_id or not root.startswith("/"):  # in a fleet, a worker sees to it
+        return None
+    return f"`flow watch` or `web` resumes the run; to do it now: bridgehead flow resume --dir {quote(root)}"
 
 
 def _how(item: PendingItem) -> str:

@@ -284,8 +284,8 @@ def pending(
     answer that was given.
     """
     if item_id:
-        if item_id[:-1] not in ((), ("show",)):
-            raise UserError("`pending show` takes one ID", hint=f"bridgehead pending show {item_id[-1]}")
+        if item_id == ("show",) or item_id[:-1] not in ((), ("show",)):
+            raise UserError("`pending show` takes one ID", hint="`bridgehead pending` lists the open items")
         return show_item(app, item_id[-1])
     where = PendingFilter(
         states=() if everything else (PendingState.OPEN,),

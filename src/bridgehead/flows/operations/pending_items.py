@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 TITLE_LENGTH: Final = 80
+SHOWN_ELSEWHERE: Final = frozenset({ANSWER_SCHEMA, EXPIRES_AT, "prompt_sha256"})
 FENCE_STARTS: Final = ("Text between the two lines that carry the marker ", "<<< begin foreign text ")
 """How fenced prompts begin (contract/fencing.py, too dear to import here)."""
 
@@ -28,6 +29,7 @@ FENCE_STARTS: Final = ("Text between the two lines that carry the marker ", "<<<
 def question_of(asked: OpenRequest) -> Question:
     """A request as something someone must answer; the request id is its key."""
     request = asked.request
+    context = request.get("context", {})
     return Question(
         key=str(request["request_id"]),
         kind=PendingKind.FLOW_REQUEST,
@@ -37,14 +39,15 @@ def question_of(asked: OpenRequest) -> Question:
         prompt=str(request["prompt"]),
         project=asked.root,
         run_id=asked.flow_id or None,
-        schema=request.get("context", {}).get(ANSWER_SCHEMA),
+        schema=context.get(ANSWER_SCHEMA),
         # Not the deadline: it ends a handler's attempt, but a late answer is as good as any (flows §6).
-        expires_at=request.get("context", {}).get(EXPIRES_AT),
+        expires_at=context.get(EXPIRES_AT),
         context={
             "root": asked.root,
             "request_id": str(request["request_id"]),
             "agent": str(request["agent_name"]),
             **({"deadline": asked.deadline} if asked.deadline else {}),
+            "about": {name: value for name, value in context.items() if name not in SHOWN_ELSEWHERE},
         },
     )
 

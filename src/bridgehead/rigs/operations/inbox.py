@@ -71,7 +71,8 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
         ends = closings(thread)
         at_first_sight += [(thread, owed)] if owed else []
         arrived += delivered
-        conflicts += [tuple(ends)] if len(ends) > 1 and own in _named_in(thread) else []
+        if len(ends) > 1 and any(own in (turn.sender, *turn.recipients) for turn in thread):
+            conflicts.append(tuple(ends))
         if not owed and not delivered:
             known.let_go(name)
     judge.look_at(turn for thread, owed in at_first_sight for turn in _concerned(thread, owed))
@@ -182,10 +183,6 @@ _NOTHING_AGAINST = Verification(VerificationState.UNVERIFIED)
 def _turns(known: Catalogue, thread_id: str) -> list[Turn]:
     """In no order: what waits is sorted once it is found, which in most threads is nothing."""
     return [envelope.turn for envelope in known.listing(thread_id).envelopes]
-
-
-def _named_in(thread: Sequence[Turn]) -> set[str]:
-    return {rig for turn in thread for rig in (turn.sender, *turn.recipients)}
 
 
 def _newest_first(debts: Iterable[Debt]) -> list[Debt]:

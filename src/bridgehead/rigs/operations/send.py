@@ -25,7 +25,6 @@ from bridgehead.rigs.threads.thread import closing_recipient
 from bridgehead.rigs.views.results import Closed, Sent
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.operations.catalogue import Catalogue
     from bridgehead.rigs.threads.thread import Turn
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
@@ -99,7 +98,10 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             drafts.refuse_secrets(draft)
         _warn_of_strangers(rig, recipients, refuse_typos=request.refuse_typos)
         if request.unattested:
-            _warn_of_quarantine(rig)
+            rig.tell(
+                "warning: this is not signed by the human; every rig quarantines it, "
+                "except those with require_signed: none, where it shows as relay_unattested"
+            )
         landed = post(
             rig,
             Post(
@@ -205,24 +207,13 @@ def _warn_of_strangers(rig: Rig, recipients: Sequence[str], *, refuse_typos: boo
 
     from bridgehead.rigs.operations.catalogue import catalogue
 
-    known = _names_in(catalogue(rig))
+    known = {name for turn in catalogue(rig).turns() for name in (turn.sender, *turn.recipients)}
     for name in sorted(set(unknown) - known):
         near = get_close_matches(name, sorted(known), 1)
         stranger = f"no rig named {name} has sent or received anything in this bridge"
         if near and refuse_typos:
             raise UserError(f"{stranger}; nothing was sent", hint=f'did you mean "{near[0]}"?')
         rig.tell(f"warning: {stranger}" + (f'. Did you mean "{near[0]}"?' if near else ""))
-
-
-def _names_in(known: "Catalogue") -> set[str]:
-    return {name for turn in known.turns() for name in (turn.sender, *turn.recipients)}
-
-
-def _warn_of_quarantine(rig: Rig) -> None:
-    rig.tell(
-        "warning: this is not signed by the human; every rig quarantines it, "
-        "except those with require_signed: none, where it shows as relay_unattested"
-    )
 
 
 def _concurrent_with(rig: Rig, landed: Landed) -> list[str]:

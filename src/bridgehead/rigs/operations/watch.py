@@ -268,8 +268,8 @@ class Watch:
         return {**head, **stamp, **{key: value for key, value in fields.items() if key not in head}}
 
     def _news(self, snapshot: "Snapshot") -> Iterator[tuple[str, Mapping[str, object]]]:
-        fresh = [path for path in snapshot.envelopes if self._is_first("envelope", path)]
-        for notice in sorted((snapshot.envelopes[path] for path in fresh), key=_by_time):
+        fresh = [notice for path, notice in snapshot.envelopes.items() if self._is_first("envelope", path)]
+        for notice in sorted(fresh, key=lambda notice: (*notice.turn.order_key(), notice.turn.thread_id)):
             yield "envelope", notice.json_object()
         for thread_id in sorted(snapshot.closed):
             if self._is_first("thread_closed", thread_id):
@@ -305,7 +305,3 @@ class Snapshot(NamedTuple):
 
 
 _EMPTY = Snapshot({}, frozenset(), {}, {})
-
-
-def _by_time(notice: Notice) -> tuple[object, ...]:
-    return (*notice.turn.order_key(), notice.turn.thread_id)

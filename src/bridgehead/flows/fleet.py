@@ -81,7 +81,8 @@ class Job(NamedTuple):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        attempts = tuple(_attempt(*one) for one in document["attempts"])
+        kept = document["attempts"]
+        attempts = tuple(Attempt(path, asked, AttemptStatus(status), *rest) for path, asked, status, *rest in kept)
         forgets = tuple((int(number), str(path)) for number, path in document["forgets"])
         return cls(**{**document, "attempts": attempts, "forgets": forgets})
 
@@ -91,10 +92,6 @@ class Job(NamedTuple):
         forgets = self.forgets if forget is None else (*self.forgets, (number, forget))
         attempts = ended.attempts if ended else self.attempts
         return self._replace(number=number, attempts=attempts, forgets=forgets)
-
-
-def _attempt(path: str, document: dict[str, Any], status: str, *rest: Any) -> Attempt:
-    return Attempt(path, document, AttemptStatus(status), *rest)
 
 
 def records_of(passes: Sequence[Sequence[Any]], forgets: Iterable[tuple[int, str]]) -> dict[str, Record]:

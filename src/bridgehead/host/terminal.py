@@ -92,14 +92,11 @@ def page(text: str, *, stream: TextIO, environ: Mapping[str, str], no_pager_vari
     if (
         pager is None
         or environ.get(no_pager_variable) == "1"
-        or _fits(text, stream, environ)
+        or not stream.isatty()
+        or text.count("\n") <= height(stream, environ)
         or not _shown_by(pager, text, stream, environ)
     ):
         stream.write(text)
-
-
-def _fits(text: str, stream: TextIO, environ: Mapping[str, str]) -> bool:
-    return not stream.isatty() or text.count("\n") <= height(stream, environ)
 
 
 def _size(stream: TextIO | None, environ: Mapping[str, str] | None) -> tuple[int, int]:

@@ -278,7 +278,7 @@ class SqliteJournal:
     def _select_runs(self, tail: str, values: tuple[str, ...]) -> list[Run]:
         with self._translated():
             rows = self._db.execute(f"SELECT {RUN_COLUMNS} FROM flow {tail}", values)
-            return [_run(row) for row in rows]
+            return [Run(*row)._replace(status=RunStatus(row[5]), input=json.loads(row[6])) for row in rows]
 
     def _put_attempts(self, flow_id: str, attempts: Sequence[Attempt], at: str) -> None:
         for attempt in attempts:
@@ -353,10 +353,6 @@ class MemoryJournal(SqliteJournal):
 
     def close(self) -> None:
         """The next command of this process goes on with it."""
-
-
-def _run(row: Sequence[Any]) -> Run:
-    return Run(*row)._replace(status=RunStatus(row[5]), input=json.loads(row[6]))
 
 
 def _attempt(row: Sequence[str]) -> Attempt:

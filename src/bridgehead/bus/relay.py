@@ -272,9 +272,8 @@ class Relay(HubListener):
 
     def _write(self, effect: actions.ToBus) -> actions.Outcome | Literal[False] | None:
         """What becomes of the echo where that is known; False if the hub does not take the message."""
-        for takes in self.overhearing:
-            if takes(effect.message):
-                return None
+        if any(takes(effect.message) for takes in self.overhearing):
+            return None
         echo = effect.echo
         if echo is not None and self.watcher is not None:
             self.watcher(effect.message)

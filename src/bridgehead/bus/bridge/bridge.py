@@ -243,10 +243,7 @@ class Bridge:
     def stop(self, now: float) -> list[actions.Effect]:
         """Going away: nothing more is taken, and what waits is dropped."""
         self._stopping = True
-        effects: list[actions.Effect] = []
-        for participant in self.known:
-            effects += self._deliveries.give_up(participant, now, "dropped", "shutdown")
-        return effects
+        return [effect for one in self.known for effect in self._deliveries.give_up(one, now, "dropped", "shutdown")]
 
     def _originate(self, messages: list[Message], now: float) -> list[actions.Effect]:
         """Messages of the bridge itself; without a hub they wait, because they stay owed (B-46)."""

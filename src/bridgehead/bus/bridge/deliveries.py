@@ -49,10 +49,8 @@ class Deliveries:
 
     def set_aside(self, participant: Participant, now: float) -> list[Effect]:
         """At an ordinary disconnect the unsent messages wait for the reconnect."""
-        effects: list[Effect] = []
-        for delivery in participant.queued.take_all():
-            effects += self._hold(participant, delivery, now)
-        return effects
+        unsent = participant.queued.take_all()
+        return [effect for delivery in unsent for effect in self._hold(participant, delivery, now)]
 
     def give_up(
         self, participant: Participant, now: float, outcome: Literal["expired", "dropped"], reason: str | None

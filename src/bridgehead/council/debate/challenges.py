@@ -277,20 +277,17 @@ class Debate:
 
     def history(self) -> list[dict[str, Any]]:
         """Every challenge by an agent against a live item, with its state and the last answer."""
-        told: list[dict[str, Any]] = []
-        for challenge in self.challenges.values():
-            entry = self.target_of(challenge)
-            if entry.is_live:
-                told.append(
-                    {
-                        "challenge_id": challenge.id,
-                        "target_finding_id": entry.id,
-                        "challenge_text": challenge.text,
-                        "state": entry.state.challenges[challenge.id].value,
-                        "answer": challenge.answers[-1] if challenge.answers else None,
-                    }
-                )
-        return told
+        return [
+            {
+                "challenge_id": challenge.id,
+                "target_finding_id": entry.id,
+                "challenge_text": challenge.text,
+                "state": entry.state.challenges[challenge.id].value,
+                "answer": challenge.answers[-1] if challenge.answers else None,
+            }
+            for challenge in self.challenges.values()
+            if (entry := self.target_of(challenge)).is_live
+        ]
 
     def unresolved_text(self, entry: Entry) -> str:
         """The challenges left over at the end, oldest first (council §9.7)."""

@@ -83,11 +83,8 @@ def tokens(text: str) -> frozenset[str]:
 
 def _words(text: str) -> set[str]:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    found: set[str] = set()
-    for is_word, run in groupby(folded, key=_is_word_character):
-        if is_word:
-            found.update(_split_run("".join(run)))
-    return found
+    runs = ("".join(run) for is_word, run in groupby(folded, key=_is_word_character) if is_word)
+    return {word for run in runs for word in _split_run(run)}
 
 
 def text_score(one: Wording, other: Wording) -> Fraction:

@@ -209,11 +209,9 @@ class OpencodeServer(base.Connection):
     def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         if ask.session:
             return self._message(ask, ask.session)
-        body = {
-            "title": ask.title,
-            "agent": "build" if ask.may_write else "plan",
-            "permission": _rules(MAY_EDIT if ask.may_write else NO_TOOLS),
-        }
+        agent, permissions = ("build", MAY_EDIT) if ask.may_write else ("plan", NO_TOOLS)
+        rules = [{"permission": name, "pattern": "*", "action": action} for name, action in permissions.items()]
+        body = {"title": ask.title, "agent": agent, "permission": rules}
         return self._post(f"/session?directory={quote(str(ask.workspace), safe='')}", body)
 
     def read(
@@ -269,10 +267,6 @@ def _refusal(document: Mapping[str, Any], status: int) -> exchange.RuntimeRefusa
     if status == 400:
         return exchange.RuntimeRefusal(ErrorClass.BAD_USAGE, text_at(exchange.mapping_at(document, "data"), "message"))
     return read_error(document, "", exchange.NOTHING_REPORTED)
-
-
-def _rules(permissions: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"permission": name, "pattern": "*", "action": action} for name, action in permissions.items()]
 
 
 def _basic_auth(password: str) -> dict[str, str]:

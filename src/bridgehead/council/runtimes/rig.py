@@ -131,13 +131,13 @@ def _outputs(
     document: Mapping[str, Any], task: BridgeInput, *, verified: bool
 ) -> tuple[list[Output], list[Output], list[DisputedOutput]]:
     intake = Intake(task)
-    live: list[Output] = []
-    disputed: list[DisputedOutput] = []
-    for entry in _entries(document.get("outputs")):
-        output = _output(entry, intake.draft(entry), len(live) + 1, verified=verified)
-        live.append(output)
-        if output.status is OutputState.DISPUTED:
-            disputed.append(DisputedOutput(output, "disputed by the remote seat"))
+    live = [
+        _output(entry, intake.draft(entry), number, verified=verified)
+        for number, entry in enumerate(_entries(document.get("outputs")), start=1)
+    ]
+    disputed = [
+        DisputedOutput(one, "disputed by the remote seat") for one in live if one.status is OutputState.DISPUTED
+    ]
     withdrawn = [
         msgspec.structs.replace(
             _output(entry, intake.draft(entry), len(live) + number, verified=verified), status=OutputState.WITHDRAWN
@@ -150,19 +150,13 @@ def _outputs(
 def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bool) -> Output:
     status = entry.get("status")
     known = {state.value: state for state in OutputState if state is not OutputState.WITHDRAWN}
-    optional: dict[str, Any] = {}
-    if draft.requirement_id is not None:
-        optional["requirement_id"] = draft.requirement_id
-    if draft.met is not None:
-        optional["met"] = draft.met
-    if not verified:
-        optional["unverified"] = True
+    optional = {"requirement_id": draft.requirement_id, "met": draft.met, "unverified": None if verified else True}
     return draft.output(
         numbered_id("R", number),
         status=known.get(status) if isinstance(status, str) else None,
         domain=_domain(entry.get("domain")) or CROSS_DOMAIN,
         agent=_claimed(entry.get("agent")) or "remote",
-        **optional,
+        **{name: value for name, value in optional.items() if value is not None},
     )
 
 

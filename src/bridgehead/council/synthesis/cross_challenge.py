@@ -66,7 +66,7 @@ def choose_coordinator(
     if wanted is not None and wanted in seats:
         return seats[wanted]
     majority = _majority_family(findings)
-    ordered = sorted(seats.values(), key=lambda seat: _place(seat.name))
+    ordered = sorted(seats.values(), key=lambda seat: ((*PREFERENCE, seat.name).index(seat.name), seat.name))
     return next((seat for seat in ordered if seat.model_family != majority), ordered[0])
 
 
@@ -79,10 +79,6 @@ def _majority_family(findings: Sequence[CouncilFinding]) -> str | None:
         if source.families
     )
     return counts.most_common(1)[0][0] if counts else None
-
-
-def _place(seat: str) -> tuple[int, str]:
-    return (PREFERENCE.index(seat) if seat in PREFERENCE else len(PREFERENCE)), seat
 
 
 def most_calls(intensity: Intensity) -> int:

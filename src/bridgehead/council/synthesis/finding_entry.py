@@ -48,6 +48,7 @@ def finding_entry(
     confidence = finding.confidence
     alone = (seats[0] for seats in (finding.seats, finding.confirming_seats) if len(seats) == 1)
     record = tuple(record_of(finding, [one for one in notes if one.finding_id in (finding.id, finding.was)]))
+    questions = sum(one.step == "challenge" and one.by == YOU for one in record)
     return FindingEntry(
         id=finding.id,
         cls=finding.cls,
@@ -72,7 +73,7 @@ def finding_entry(
         confidence=_ONE_STEP_DOWN[confidence] if coordinator_failed else confidence,
         shared_cli_path=finding.shared_cli_path,
         da_challenged=finding.da_challenged,
-        challenges=sum(map(_challenges, members)) + finding.da_challenged + _questions(record),
+        challenges=sum(map(_challenges, members)) + finding.da_challenged + questions,
         record=record,
         unanswered=sum(one.step == "unanswered" for one in record),
         cited=tuple(cited_lines(evidence_check(best), tree)),
@@ -127,10 +128,6 @@ def _identity(output: Output) -> Identity:
     own = output.fingerprint if isinstance(output.fingerprint, str) else ""
     names = output.fingerprints if isinstance(output.fingerprints, tuple) else ()
     return Identity(own, tuple(name for name in names if name != own))
-
-
-def _questions(record: Sequence[ArgumentStep]) -> int:
-    return sum(one.step == "challenge" and one.by == YOU for one in record)
 
 
 def _challenges(output: Output) -> int:

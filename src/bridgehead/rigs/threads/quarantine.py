@@ -100,12 +100,11 @@ class Quarantine:
 
     def decided(self, verdicts: Iterable[HumanVerdict]) -> list[KeptApart]:
         """Return the entries as verdicts leave them; one about other content changes nothing."""
-        changed = []
-        for verdict in verdicts:
-            entry = self._entries.get(verdict.path)
-            if entry is not None and entry.blob == verdict.blob:
-                changed.append(entry._replace(accepted=verdict.lifts, verdict=verdict.said_in))
-        return changed
+        return [
+            entry._replace(accepted=verdict.lifts, verdict=verdict.said_in)
+            for verdict in verdicts
+            if (entry := self._entries.get(verdict.path)) is not None and entry.blob == verdict.blob
+        ]
 
     def change(self, entries: Iterable[KeptApart], cleared: Iterable[str] = ()) -> None:
         """Write entries in place of those with the same path; `cleared` paths hold nothing bad any more."""

@@ -204,27 +204,22 @@ def _examined(
 
 
 def _outputs(found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mapping[str, str]) -> list[Output]:
-    outputs = []
-    for number, one in enumerate((_without_secrets(one, withheld) for one in found), start=1):
-        first = one.first
-        outputs.append(
-            Output(
-                id=numbered_id("S", number),
-                type=OutputType.FINDING,
-                severity=first.severity,
-                status=None,
-                title=titled(one),
-                description=described(one),
-                evidence=", ".join(
-                    quoted(message, texts, quote=is_quotable(message, withheld)) for message in one.messages
-                ),
-                action=first.action,
-                domain=first.domain,
-                agent=one.tool,
-                origin_round=1,
-            )
+    return [
+        Output(
+            id=numbered_id("S", number),
+            type=OutputType.FINDING,
+            severity=one.first.severity,
+            status=None,
+            title=titled(one),
+            description=described(one),
+            evidence=", ".join(quoted(said, texts, quote=is_quotable(said, withheld)) for said in one.messages),
+            action=one.first.action,
+            domain=one.first.domain,
+            agent=one.tool,
+            origin_round=1,
         )
-    return outputs
+        for number, one in enumerate((_without_secrets(one, withheld) for one in found), start=1)
+    ]
 
 
 def _without_secrets(found: Weighed, withheld: Mapping[str, str]) -> Weighed:

@@ -209,6 +209,10 @@ def test_a_reply_is_what_rig_send_would_have_sent(rigs: RigsAndPages) -> None:
     assert "from: mac-m5max" in sent and "tldr: soon" in sent and sent.endswith("Soon.\n")
     kept = rigs.note(rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later"))
     assert "not pushed" in kept
+    taken_on = {"type": "ACK", "to": "win-5080", "text": "tomorrow", "by": "1d", "push": "yes"}
+    assert "ACK sent to win-5080" in rigs.note(rigs.web.post(f"{mac.address}/replies", **taken_on))
+    assert any("by 20" in one.read_text() for one in (mac.clone.path / "replies").glob("ACK*.md"))
+    assert "bridgehead rig send TYPE replies --to" in rigs.page(f"{mac.address}/replies")
     warned = rigs.note(rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later", tldr="x" * 300))
     assert "ACK" in warned and "warning: tldr is 300 chars" in warned
 
@@ -219,6 +223,7 @@ def test_a_reply_is_what_rig_send_would_have_sent(rigs: RigsAndPages) -> None:
         ({"to": " , "}, "--to"),
         ({"to": "Not A Rig"}, "canonical kebab-case"),
         ({"type": "SHOUT"}, "unknown message type"),
+        ({"type": "ACK", "by": "soon"}, "--by must be a time"),
         ({"text": "  \n"}, "the reply is empty"),
         ({"text": "key AKIAIOSFODNN7EXAMPLQ here"}, "looks like a secret"),
     ],

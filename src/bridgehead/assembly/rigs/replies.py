@@ -18,6 +18,7 @@ class Reply(NamedTuple):
     recipients: str
     text: str
     tldr: str = ""
+    by: str = ""
     push: bool = True
     allow_secret: bool = False
 
@@ -51,6 +52,7 @@ def send_reply(
                 body=lambda: f"{reply.text.rstrip()}\n",
                 push=reply.push,
                 allow_secret=reply.allow_secret,
+                by=reply.by.strip() or None,
             ),
         )
     except BridgeheadError as error:

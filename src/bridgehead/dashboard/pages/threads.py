@@ -103,6 +103,7 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
         recipients=form.get("to", ""),
         text=form.get("text", ""),
         tldr=form.get("tldr", ""),
+        by=form.get("by", ""),
         push="push" in form,
         allow_secret="allow_secret" in form,
     )

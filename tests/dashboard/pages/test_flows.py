@@ -21,6 +21,7 @@ from bridgehead.contract.record_words import Part, PendingState, RunState
 from bridgehead.control_plane.records import PendingFilter, Run
 from bridgehead.dashboard.pages.flows import PAGE_LENGTH, shown_steps
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow
+from bridgehead.flows.errors import FlowFailed
 from bridgehead.flows.operations.inspect import Step
 from bridgehead.host.clock import ManualClock
 from dashboard.support.rig_worlds import HOSTILE, HOSTILE_LINE, MARKUP, at_home
@@ -43,7 +44,7 @@ def hostile_view() -> FlowView:
     summary = FlowSummary(text, text, RunState.WAITING, text, at, text, text, text, (text,))
     steps = (Step(f"{text}/{text}#0", text, text, text, text, text),)
     asked = OpenFlowRequest(text, text, text, text, 1, text, text, {text: text}, text, text, 2, queued=False)
-    return FlowView(summary, {text: text}, steps, (asked,))
+    return FlowView(summary, {text: text}, steps, (asked,), traceback=text)
 
 
 @dataclass
@@ -76,6 +77,23 @@ def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_fou
     for reference in ("no-such-flow", "..%2f..%2fetc", "%00", "flow-"):
         flows.page(f"/flows/{reference}", 404 if reference != "%00" else 422)
     assert "is not a state of a flow" in flows.page("/flows?state=odd", 422)
+
+
+def test_a_run_that_failed_shows_its_traceback_while_its_files_are_there(flows: FlowsAndPages) -> None:
+    def broken(ctx: Context) -> Any:
+        return ctx.step("build", lambda: {}["<missing>"])
+
+    with pytest.raises(FlowFailed) as failed:
+        flows.run("one", Flow("release", "1", broken))
+    assert failed.value.post_mortem is not None
+    flow_id = failed.value.post_mortem.name.partition("-")[2]
+
+    shown = html.unescape(flows.page(f"/flows/{flow_id}"))
+
+    assert "Traceback (most recent call last)" in shown and "KeyError: '<missing>'" in shown
+    assert 'lambda: {}["<missing>"]' in shown and "<missing>" not in flows.page(f"/flows/{flow_id}")
+    (failed.value.post_mortem / "traceback.txt").unlink()
+    assert "most recent call last" not in flows.page(f"/flows/{flow_id}")
 
 
 def test_flows_of_all_projects_are_listed_and_filtered_by_state(flows: FlowsAndPages) -> None:

@@ -7,6 +7,7 @@ so it wins where it can be read. Plain frozen data; the one way to answer is `Pe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,12 +18,15 @@ from bridgehead.control_plane import records
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, NotFound
 from bridgehead.flows.calls import Call
+from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.inspect import ListRequest, StatusResult, Step, list_runs, status
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import ANSWER_SCHEMA, FLEET, AttemptStatus, RunStatus
+from bridgehead.host.files import read_bounded
 
 MOST_LOOKED_AT: Final = 1000
+MOST_TRACEBACK_BYTES: Final = 1 << 20
 
 
 class FlowSummary(NamedTuple):
@@ -69,6 +73,8 @@ class FlowView(NamedTuple):
     requests: tuple[OpenFlowRequest, ...] = ()
     journal_missing: bool = False
     """The project's journal could not be read, so only what the record was told is shown."""
+    traceback: str = ""
+    """Of a run that failed, where its files are still there."""
 
 
 def list_flows(assembly: Assembly, store: Store, *, limit: int = 50) -> tuple[FlowSummary, ...]:
@@ -175,7 +181,15 @@ def _recorded(run: records.Run) -> FlowSummary:
 def _view(store: Store, found: StatusResult) -> FlowView:
     given = {key: value for key, value in found.run.input.items() if not key.startswith("_")}
     requests = tuple(_open_request(store, found.run.root, call) for call in found.outstanding)
-    return FlowView(_journalled(found.run, found.outstanding), given, found.steps, requests)
+    trace = _traceback(found.run) if found.run.status is RunStatus.FAILED else ""
+    return FlowView(_journalled(found.run, found.outstanding), given, found.steps, requests, traceback=trace)
+
+
+def _traceback(run: Run) -> str:
+    with suppress(BridgeheadError, OSError, IndexError):
+        kept = sorted(one for one in FlowRoot(Path(run.root)).post_mortem.iterdir() if one.name.endswith(f"-{run.id}"))
+        return read_bounded(kept[-1] / "traceback.txt", MOST_TRACEBACK_BYTES).decode("utf-8", "replace")
+    return ""
 
 
 def _open_request(store: Store, root: str, call: Call) -> OpenFlowRequest:

@@ -61,10 +61,7 @@ def _say(flow: Flow, message: str) -> None:
 def _as_text(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, str):
-        text = value.encode("utf-8", "replace").decode()
-    else:
-        text = json.dumps(value, indent=2)
+    text = value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value, indent=2)
     return text if text.endswith("\n") else text + "\n"
 
 

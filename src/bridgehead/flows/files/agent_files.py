@@ -96,12 +96,7 @@ class AgentResponse:
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: like `to_dict`, but only what is None (or an empty error type) is left out."""
-        members = {
-            "request_id": self.request_id,
-            "version": self.version,
-            "status": self.status,
-            "created_at": self.created_at,
-        }
+        members = {name: getattr(self, name) for name in ("request_id", "version", "status", "created_at")}
         optional = {
             "response": self.response,
             "error_message": self.error_message,

@@ -66,10 +66,8 @@ class FlowRoot:
         """Make the private corner, and keep it out of version control."""
         project = self.path / PROJECT_DIRECTORY
         make_dir(project, root=self.path)
-        try:
+        with suppress(FileTaken):  # also another part's or the user's own
             write_atomic(project / ".gitignore", IGNORE_RULES, exclusive=True, root=self.path)
-        except FileTaken:
-            pass  # also another part's or the user's own
         make_private_dir(self.private, root=self.path)
 
     def keep_out_of_git(self) -> None:

@@ -78,10 +78,8 @@ def require_thread(rig: Rig, thread_id: str) -> str:
 
 def _refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool) -> None:
     """Keep out of a thread that waits for a human (rigs §10); only a push asks the remote."""
-    if push and wire is not None:
-        note = rig.repository.ask_freeze(wire, thread_id)
-    else:
-        note = rig.repository.freezes().get(thread_id)
+    here = rig.repository
+    note = here.ask_freeze(wire, thread_id) if push and wire is not None else here.freezes().get(thread_id)
     if note is None:
         return
     from bridgehead.rigs.operations.identities import in_force

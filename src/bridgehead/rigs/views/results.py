@@ -250,15 +250,9 @@ class Checked(NamedTuple):
         )
 
     def json_object(self) -> dict[str, object]:
-        return stamped(
-            "check",
-            ok=self.ok,
-            remote=self.remote,
-            clean=self.clean,
-            behind=self.behind,
-            ahead=self.ahead,
-            index=self.indexed,
-        )
+        facts = self._asdict()
+        indexed = facts.pop("indexed")
+        return stamped("check", ok=self.ok, **facts, index=indexed)
 
 
 class Verified(NamedTuple):

@@ -56,9 +56,7 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     judged = {"domains": list(report.domains_covered), "verdict": report.verdict}
     yield _council_matter(report, judged, report.bridges_available, context_summary)
     entries = sentences.ordered(report.findings())
-    yield ""
-    yield f"# Council {escaped(report.review_id)}: {sentences.headline(report, entries)}"
-    yield ""
+    yield f"\n# Council {escaped(report.review_id)}: {sentences.headline(report, entries)}\n"
     yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
     yield from (escaped(line) for line in sentences.superseding(report))
     if compared := sentences.comparison_line(report):
@@ -67,8 +65,7 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     for entry in entries:
         yield from _finding(entry, compared=bool(sentences.comparison_line(report)))
     for title, apart in sentences.set_apart(report).items():
-        yield ""
-        yield f"## {title}"
+        yield f"\n## {title}"
         for told, entry in apart:
             yield from _finding(entry, compared=False, told=told)
     yield from _recommendation(report)
@@ -91,8 +88,7 @@ def _council_matter(
 def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
     if not entries:
         return
-    yield ""
-    yield "| severity | id | finding | place | seats |"
+    yield "\n| severity | id | finding | place | seats |"
     yield "|---|---|---|---|---|"
     for entry in entries:
         severity = entry.severity or entry.type
@@ -102,9 +98,8 @@ def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
 
 def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) -> Iterator[str]:
     """One finding with its argument; `told`: why it stands apart from the others."""
-    yield ""
-    yield f"{'##' if told is None else '###'} {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}"
-    yield ""
+    heading = "##" if told is None else "###"
+    yield f"\n{heading} {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}\n"
     if told:
         yield f"{escaped(told)}\n"
     where = f"{escaped(sentences.place_of(entry))}: " if sentences.place_of(entry) else ""
@@ -115,45 +110,37 @@ def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) ->
     if evidence:
         yield f"\n{fenced(evidence)}"
     for place, code in sentences.cited_code(entry):
-        yield ""
-        yield f"{escaped(place)}\n\n{fenced(code)}"
+        yield f"\n{escaped(place)}\n\n{fenced(code)}"
     if entry.remediation:
-        yield ""
-        yield f"**Action:** {escaped(entry.remediation)}"
+        yield f"\n**Action:** {escaped(entry.remediation)}"
     if steps := sentences.argument(entry):
         yield "\nThe argument:"
         yield from (f"- **{escaped(what)}**: {escaped(text)}" for what, text in steps)
     if entry.cls is FindingClass.DISPUTED:
-        yield ""
-        yield "Positions:"
+        yield "\nPositions:"
         for position in entry.positions:
             yield f"- {escaped(position.bridge)} ({position.severity}): {escaped(position.position)}"
     for note in (entry.dismissal_note, entry.resembles_dismissed):
         if note:
-            yield ""
-            yield f"_{escaped(note)}_"
+            yield f"\n_{escaped(note)}_"
 
 
 def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
-        yield ""
-        yield f"## {title}"
+        yield f"\n## {title}"
         yield from (f"- {line}" for line in lines)
 
 
 def _recommendation(report: CouncilReport) -> Iterator[str]:
     if report.recommendation:
-        yield ""
-        yield "## Recommendation"
+        yield "\n## Recommendation"
         yield fenced(json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json")
     told = [escaped(json.dumps(one, ensure_ascii=False)) for one in report.contradictions]
     yield from _list("Contradictions", told)
 
 
 def _seats(report: CouncilReport) -> Iterator[str]:
-    yield ""
-    yield "## Seats"
-    yield ""
+    yield "\n## Seats\n"
     yield "| seat | status | connection | models | items | rounds | calls | tokens in/out | cost |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for one in report.participants:
@@ -169,17 +156,13 @@ def _seats(report: CouncilReport) -> Iterator[str]:
 
 
 def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
-    yield ""
-    yield "## Report"
-    yield ""
+    yield "\n## Report\n"
     yield fenced(msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), "json")
 
 
 def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
     yield _council_matter(report, {"domains": [], "verdict": None, "status": report.status}, (), context_summary)
-    yield ""
-    yield f"# Council {escaped(report.review_id)}: ABORTED"
-    yield ""
+    yield f"\n# Council {escaped(report.review_id)}: ABORTED\n"
     yield escaped(report.abort_reason)
     for seat, reason in report.skip_reasons.items():
         yield f"- {escaped(seat)}: {escaped(reason)}"

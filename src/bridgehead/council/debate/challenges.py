@@ -154,7 +154,8 @@ class Debate:
         """Apply what the Challenger makes of the answers; rulings on unknown or final challenges are ignored."""
         for fields in rulings:
             challenge = self.challenges.get(as_line(fields.get("challenge_id")))
-            ruling = _ruling(fields.get("ruling"))
+            spelled = as_line(fields.get("ruling")).casefold()
+            ruling = next((one for one in Ruling if one.value == spelled), None)
             if challenge is None or ruling is None:
                 self._log("warning", detail="ruling ignored: unknown challenge or word", round=round_number)
                 continue
@@ -352,8 +353,3 @@ class Debate:
             self._log(
                 "response", challenge_id=challenge.id, target_finding_id=entry.id, round=round_number, stance=stance
             )
-
-
-def _ruling(word: object) -> Ruling | None:
-    spelled = as_line(word).casefold()
-    return next((ruling for ruling in Ruling if ruling.value == spelled), None)

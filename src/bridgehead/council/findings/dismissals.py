@@ -119,14 +119,11 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         return None
     if not isinstance(reason, str) or not reason.strip() or given is None:
         return None
-    severity, paths, places = (_severity(table.get("severity")), _texts(table, "paths"), _texts(table, "places"))
+    paths, places = _texts(table, "paths"), _texts(table, "places")
+    severity = next((one for one in Severity if one.value == table.get("severity")), None)
     # A limit that cannot be read must not silently become no limit.
-    if (
-        paths is None
-        or places is None
-        or (severity is None and "severity" in table)
-        or (expires is None and "expires" in table)
-    ):
+    unread = (severity is None and "severity" in table) or (expires is None and "expires" in table)
+    if unread or paths is None or places is None:
         return None
     return Dismissal(
         fingerprint=fingerprint,
@@ -317,10 +314,6 @@ def _date(value: object) -> dt.date | None:
         return dt.date.fromisoformat(value)
     except ValueError:
         return None
-
-
-def _severity(value: object) -> Severity | None:
-    return next((severity for severity in Severity if severity.value == value), None)
 
 
 def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...] | None:

@@ -324,9 +324,7 @@ def _moment(value: object) -> datetime | None:
 
 def choose_reasoning_level(task: BridgeInput, *, cap: str, may_use_most: bool = False) -> str:
     """The level to ask for; the highest needs the user's explicit yes, `may_use_most`."""
-    wanted = _wanted(task)
-    if REASONING_LEVELS.index(wanted) > REASONING_LEVELS.index(cap):
-        wanted = cap
+    wanted = min(_wanted(task), cap, key=REASONING_LEVELS.index)
     return HIGH if wanted == XHIGH and not may_use_most else wanted
 
 

@@ -415,16 +415,15 @@ def _layers(seats: Sequence[SeatReport], debated: CrossDebate) -> tuple[str, ...
 
 
 def _total_usage(used: Sequence[Usage]) -> Usage:
+    # A sum that leaves somebody out would be taken for the whole.
+    is_known = not any(one.calls and one.cost_usd is None for one in used)
     return Usage(
         calls=sum(one.calls for one in used),
         prompt_chars=sum(one.prompt_chars for one in used),
         reply_chars=sum(one.reply_chars for one in used),
         tokens_in=sum_known(one.tokens_in for one in used),
         tokens_out=sum_known(one.tokens_out for one in used),
-        # A sum that leaves somebody out would be taken for the whole.
-        cost_usd=None
-        if any(one.calls and one.cost_usd is None for one in used)
-        else sum_known(one.cost_usd for one in used),
+        cost_usd=sum_known(one.cost_usd for one in used) if is_known else None,
     )
 
 

@@ -286,15 +286,9 @@ def _finding(
     if code or argued:
         both = [element("div", *code), *([element("dl", *argued)] if argued else [])]
         parts.append(element("div", *both, class_="argued"))
-    parts += [element("p", note, class_="soft") for note in _dismissal_notes(entry)]
+    alike = entry.resembles_dismissed and f"resembles a dismissed finding: {entry.resembles_dismissed}"
+    parts += [element("p", note, class_="soft") for note in (entry.dismissal_note, alike) if note]
     return element("details", *parts, id=entry.id, open="" if is_open else None)
-
-
-def _dismissal_notes(entry: FindingEntry) -> Iterator[str]:
-    if entry.dismissal_note:
-        yield entry.dismissal_note
-    if entry.resembles_dismissed:
-        yield f"resembles a dismissed finding: {entry.resembles_dismissed}"
 
 
 def _list(title: str, entries: Sequence[str]) -> Iterator[Markup]:
@@ -314,12 +308,8 @@ def _seats(report: CouncilReport) -> Iterator[Markup]:
 
 
 def _seat_cells(one: Participant) -> Iterator[Markup]:
-    done = one.status == Status.COMPLETED
-    status = (
-        "completed"
-        if done
-        else f"{one.status.lower()}: {sentences.reason_in_words(sentences.one_line(one.reason or ''))}"
-    )
+    why = sentences.reason_in_words(sentences.one_line(one.reason or ""))
+    status = "completed" if one.status == Status.COMPLETED else f"{one.status.lower()}: {why}"
     for words in (one.bridge, status, one.connection or UNKNOWN):
         yield element("td", words)
     yield element("td", ", ".join(one.models) or _claimed(one) or UNKNOWN, class_="long")

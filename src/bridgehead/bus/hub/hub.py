@@ -212,13 +212,8 @@ class Hub(Site):
             if member.wants_everything:
                 member.write(everything)
             else:
-                member.write(
-                    b"".join(
-                        frame
-                        for frame, published in zip(frames, batch, strict=True)
-                        if member.wants(published.message, published.sender)
-                    )
-                )
+                pairs = zip(frames, batch, strict=True)
+                member.write(b"".join(frame for frame, said in pairs if member.wants(said.message, said.sender)))
         self.counts["delivered"] += len(batch) * len(self._members)
 
     def _drop(self, reason: str, sender: HubMember) -> None:

@@ -25,23 +25,13 @@ from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.request.settings import ACP_MARK
+from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import NO_CONNECTION, Barred, Missing, Runtime, SeatSetup, runtime
 from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
 from bridgehead.council.runtimes.claude import ClaudeCli
 from bridgehead.council.runtimes.cli import CliConnection, option, refused_without_record, stderr_of, succeeded
 from bridgehead.council.runtimes.codex import CodexCli
-from bridgehead.council.runtimes.exchange import (
-    NOTHING_REPORTED,
-    CallOutcome,
-    Request,
-    RuntimeAnswer,
-    RuntimeRefusal,
-    RuntimeRequest,
-    count_at,
-    mapping_at,
-    objects_in,
-    text_at,
-)
+from bridgehead.council.runtimes.exchange import count_at, mapping_at, objects_in, text_at
 from bridgehead.council.runtimes.gemini import GeminiCli, rules
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.council.runtimes.opencode import HOSTED_PROVIDER, READ_ONLY, OpencodeCli
@@ -101,7 +91,7 @@ OPENCODE_SETTINGS: Final = {
 }
 
 
-def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None = None) -> CallOutcome:
+def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None = None) -> exchange.CallOutcome:
     """What came of one conversation, from the lines the program below prints."""
     said = stderr_of(result) if result is not None else ""
     # Of an agent that was asked again, what it said the last time is its answer.
@@ -113,10 +103,10 @@ def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None =
         reasons = (text_at(data, "message"), text_at(data, "details"), told, "internal error of the agent")
         message = excerpt(next(filter(None, reasons)), 400)
         known = classify(f"{message} {json.dumps(failed.get('data'))}".replace("_", " "))
-        return RuntimeRefusal(ErrorClass.AUTH if failed.get("code") == AUTH_REQUIRED else known, message, said)
+        return exchange.RuntimeRefusal(ErrorClass.AUTH if failed.get("code") == AUTH_REQUIRED else known, message, said)
     answer = next((mapping_at(event, "data") for event in events if event.get("event") == "prompt result"), None)
     if answer is None:
-        return RuntimeRefusal(ErrorClass.MALFORMED, "the agent ended in the middle of its answer", said)
+        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, "the agent ended in the middle of its answer", said)
     updates = [mapping_at(event, "data") for event in events if event.get("event") == "session/update"]
     chunks = [update for update in updates if update.get("sessionUpdate") == "agent_message_chunk"]
     # An adapter may put its own warnings, and the error that ended it, where the answer goes; only words of the model
@@ -129,16 +119,18 @@ def read_acp(events: Sequence[Mapping[str, Any]], result: CommandResult | None =
     answers = [mapping_at(event, "data") for event in (*before, *events) if event.get("event") == "prompt result"]
     usage = _usage(answers, updates)
     if broken and not words:
-        return RuntimeRefusal(classify(text), excerpt(text, 400) or "the agent failed", said, usage=usage)
+        return exchange.RuntimeRefusal(classify(text), excerpt(text, 400) or "the agent failed", said, usage=usage)
     if text_at(answer, "stopReason") not in ("end_turn", ""):
         message = f"the agent stopped before its end: {text_at(answer, 'stopReason')}"
-        return RuntimeRefusal(ErrorClass.MALFORMED, message, said, usage=usage)
+        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, message, said, usage=usage)
     asked = [mapping_at(event, "data") for event in (*before, *events) if str(event.get("event")).endswith(" refused")]
     refused = (excerpt(text_at(one, "method") or text_at(one, "title") or "permission", 80) for one in asked)
-    answered = RuntimeAnswer(text, usage=usage, refused=tuple(refused))
+    answered = exchange.RuntimeAnswer(text, usage=usage, refused=tuple(refused))
     if result is not None:
         return succeeded("the agent", result, answered)
-    return answered if text.strip() else RuntimeRefusal(ErrorClass.EMPTY, "the agent gave no answer", usage=usage)
+    if text.strip():
+        return answered
+    return exchange.RuntimeRefusal(ErrorClass.EMPTY, "the agent gave no answer", usage=usage)
 
 
 def _usage(answers: Sequence[Mapping[str, Any]], updates: Sequence[Mapping[str, Any]]) -> CallUsage:
@@ -147,7 +139,7 @@ def _usage(answers: Sequence[Mapping[str, Any]], updates: Sequence[Mapping[str, 
     costs = [mapping_at(update, "cost").get("amount") for update in updates]
     cost = next((float(one) for one in reversed(costs) if isinstance(one, int | float)), None)
     if not any(told) and not any(quota):
-        return NOTHING_REPORTED if cost is None else CallUsage(cost_usd=cost)
+        return exchange.NOTHING_REPORTED if cost is None else CallUsage(cost_usd=cost)
     read = _total(told, "inputTokens", "cachedReadTokens", "cachedWriteTokens") or _total(quota, "input_tokens")
     wrote = _total(told, "outputTokens", "thoughtTokens") or _total(quota, "output_tokens")
     return CallUsage(tokens_in=read, tokens_out=wrote, cost_usd=cost)
@@ -197,12 +189,12 @@ class AcpAgent(CliConnection):
             return None
         return Barred(Status.SKIPPED, f"cli_error: {self.agent.words[0]} cannot be confined on this machine")
 
-    def arguments(self, ask: RuntimeRequest) -> Sequence[str]:
+    def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         allowed = [self.agent.allowing.format(one.name) for one in ask.tools if self.agent.allowing]
         allowed += rules(ask) if ask.tools and self.agent.like is GeminiCli else []
         return [*self.agent.words[1:], *allowed, *self.extra_arguments]
 
-    def environment(self, ask: RuntimeRequest | None) -> dict[str, str]:
+    def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         like = self.agent.like or CliConnection
         names = (*self.agent.variables, *like.own_variables, *like.folder_variables)
         kept = {name: self.setup.environment[name] for name in names if name in self.setup.environment}
@@ -211,7 +203,7 @@ class AcpAgent(CliConnection):
             kept["OPENCODE_CONFIG_CONTENT"] = json.dumps(OPENCODE_SETTINGS | {"permission": READ_ONLY | allowed})
         return super().environment(ask) | like.fixed_environment | kept
 
-    def ask(self, ask: RuntimeRequest) -> Request:
+    def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         command = super().ask(ask)
         assert isinstance(command, Command)
         servers = {one.name: one.started() for one in ask.tools}
@@ -220,14 +212,14 @@ class AcpAgent(CliConnection):
         environment = {**(command.env or {}), "PYTHONPATH": str(_package()), "PYTHONDONTWRITEBYTECODE": "1"}
         return replace(command, argv=(*ours, *command.argv), env=environment)
 
-    def _confinement(self, ask: RuntimeRequest) -> Confinement | None:
+    def _confinement(self, ask: exchange.RuntimeRequest) -> Confinement | None:
         usual = super()._confinement(ask)
         if usual is not None:
             imported_from = (path for path in (*sys.path, str(_package())) if Path(path).is_absolute())
             usual.read += (sys.prefix, sys.base_prefix, sys.executable, *imported_from)
         return usual
 
-    def read_result(self, ask: RuntimeRequest, result: CommandResult) -> CallOutcome:
+    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
         events = list(objects_in(result.text()))
         if not events:
             return refused_without_record(self.agent.words[0], result, ())

@@ -305,7 +305,8 @@ class _Paths:
             take_from_disk(sieve, self._root, path)
         for path in self._ignored(paths):
             sieve.leave_out(path, Reason.IGNORED)
-        described = tuple(_described(entry, path) for entry, path in zip(entries, wanted, strict=True))
+        named = zip(entries, wanted, strict=True)
+        described = tuple("the whole project" if path == "." else path or entry for entry, path in named)
         if not sieve.texts and not allow_words:
             raise EmptyScope(", ".join(described), sieve.left_out)
         return Scope(
@@ -344,9 +345,3 @@ class _Paths:
             return []
         kinds = ("--others", "--ignored", "--exclude-standard", "--directory")
         return sorted(self._git.fields("ls-files", "-z", *kinds, "--", *wanted))
-
-
-def _described(entry: str, path: str | None) -> str:
-    if path is None:
-        return entry
-    return "the whole project" if path == "." else path

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -167,10 +167,8 @@ class _Driver:
             files.clock.sleep(backoff_before(asked.retry_count))
         reply = self._handler.answer(asked, files)
         if reply is not None and not self._handler.cancel.cancelled:
-            try:
+            with suppress(AlreadyAnswered):  # somebody else was quicker; the first answer stands
                 give(reply, asked.request_id, files, self._inputs)
-            except AlreadyAnswered:
-                pass  # somebody else was quicker; the first answer stands
 
     def _answer_all(self, asked: list[AgentRequest], files: CheckpointFiles) -> None:
         """Several at once. Ctrl-C, or a handler that cannot be asked, ends those that are under way."""

@@ -29,7 +29,8 @@ from dashboard.support.hostile import CORPUS, EVERYTHING
 from dashboard.support.served import Served, ask, note, served
 
 pytestmark = [*NEEDS_CHROMIUM, pytest.mark.xdist_group("browser")]  # one server and one browser
-PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/events", "/health", "/nowhere", "/councils/none",
+PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/councils/paafrm/calls", "/events",
+         "/health", "/nowhere", "/councils/none",
          "/do/council-review", "/do/council-resume?id=paafrm", "/do/council-challenge?id=paafrm&finding=MMC001",
          "/do/bus-participant-add")  # fmt: skip
 FOREIGN = frozenset({"title", "text", "reason", "agent", "by", "to", "connection", "challenge", "domain"})

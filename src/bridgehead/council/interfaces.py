@@ -22,7 +22,7 @@ class CallJournal(Protocol):
         ...
 
     def started(self, call: Call, at: str) -> None:
-        """A call is about to be made."""
+        """A call is about to be made, with this prompt; no secret is in it."""
         ...
 
     def fed(self, happened: Input) -> None:

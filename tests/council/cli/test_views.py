@@ -9,8 +9,16 @@ import msgspec
 import pytest
 
 from bridgehead.assembly.council.reports import DismissRequest
-from bridgehead.assembly.council.views import CouncilStatus, council_now, council_report, dismiss_finding, list_councils
+from bridgehead.assembly.council.views import (
+    CouncilStatus,
+    council_calls,
+    council_now,
+    council_report,
+    dismiss_finding,
+    list_councils,
+)
 from bridgehead.contract.words import Intensity
+from bridgehead.council.calls import Reply
 from bridgehead.errors import BridgeheadError, UserError
 from council.cli.conftest import Hall, StandIn
 
@@ -65,6 +73,10 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
     steps = [step.step for step in finding.finding.record]
     assert steps[0] == "claim" and "challenge" in steps and steps[-1] == "ruling"
     assert msgspec.json.encode([line, now, told])
+    calls = council_calls(hall.assembly, review_id)
+    assert len(calls) == now.calls and calls[0].name.startswith("codex/1/analysis/")
+    assert all(isinstance(one.result, Reply) and one.result.usage.tokens_in for one in calls)
+    assert calls[0].prompt.startswith("You are a Security Auditor") and EVERYTHING["outputs"][0]["title"] in calls[0].result.text
 
     with pytest.raises(UserError, match="is CRITICAL"):
         dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x"))

@@ -10,13 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.council.journal import MadeCall
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
+from bridgehead.council.calls import CallFailed, CallKey, CallUsage, Reply, Role, Step
+from bridgehead.council.runtimes.exchange import ErrorClass
 from bridgehead.dashboard.plots import Plot, Series, bars, lines
 from bridgehead.dashboard.templating import short_id, static_file
 from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
 from dashboard.support.served import OpenDashboard, ask, note, open_dashboard
+
+AT = "2026-11-14T10:00:00.000Z"
 
 
 @pytest.fixture
@@ -226,6 +231,32 @@ def test_a_finding_is_dismissed_with_a_reason_and_the_page_knows(web: OpenDashbo
     assert [entry["reason"] for entry in next(iter(kept.values()))] == ["pooled elsewhere"]
     text = page(web, "/councils/paafrm")
     assert "Dismissed after this report was written" in text
+
+
+def test_every_call_is_shown_with_prompt_reply_time_tokens_and_cost(
+    held: OpenDashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = CallKey(seat="codex", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+    usage = CallUsage(tokens_in=1200, tokens_out=80, cost_usd=0.0123)
+    reply = Reply(key=key, text="<b>found</b>", at=AT, duration_seconds=65, usage=usage, model="gpt-x")
+    failed = CallFailed(key=key, reason="timeout", error_class=ErrorClass.TIMEOUT, at=AT, detail="<i>stderr</i>")
+    calls = [
+        MadeCall("codex/1/analysis/security", AT, "Look at <script>.", reply),
+        MadeCall("codex/1/analysis/testing", AT, "And this.", failed),
+        MadeCall("codex/2/challenge/security", AT, "Doubt it.", None),
+    ]
+    assert 'href="/councils/paafrm/calls"' in page(held, "/councils/paafrm")
+    assert "No calls of a model." in page(held, "/councils/paafrm/calls")
+    monkeypatch.setattr("bridgehead.assembly.council.views.council_calls", lambda *_: calls)
+
+    listed = page(held, "/councils/paafrm/calls")
+    assert [one in listed for one in ("1 min 5 s", "1,200 tokens in, 80 out", "$0.0123", "under way")] == [True] * 4
+    assert "Look at" not in listed and "Doubt it." not in listed
+    shown = page(held, "/councils/paafrm/calls?call=codex/1/analysis/security")
+    assert "Look at &lt;script&gt;." in shown and "&lt;b&gt;found&lt;/b&gt;" in shown and "gpt-x" in shown
+    assert "&lt;i&gt;stderr&lt;/i&gt;" in page(held, "/councils/paafrm/calls?call=codex/1/analysis/testing")
+    assert "No reply yet." in page(held, "/councils/paafrm/calls?call=codex/2/challenge/security")
+    assert held.client.get("/councils/none/calls").status_code == 404
 
 
 def test_a_council_whose_report_is_gone_still_shows_what_the_record_knows(web: OpenDashboard) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,7 +16,7 @@ from bridgehead.config.files import parse_toml
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import TaskType
-from bridgehead.council.calls import Call, Input, Interrupted, Retried, SeatReported, UserAnswered
+from bridgehead.council.calls import Call, CallFailed, Input, Interrupted, Reply, Retried, SeatReported, UserAnswered
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
@@ -200,6 +202,19 @@ class CouncilJournal:
         return iso_ms(self._clock.now())
 
 
+class MadeCall(NamedTuple):
+    """One call as it was made: what was asked, and what came back unless it is still under way."""
+
+    name: str
+    started_at: str
+    prompt: str
+    result: Reply | CallFailed | None
+
+
+def _unpacked(text: str | None) -> str:
+    return zlib.decompress(b64decode(text)).decode("utf-8", "replace") if text else ""
+
+
 class StoredCalls:
     """The calls of one council (`CallJournal`); remembers a signal that ended the run in this process."""
 
@@ -216,7 +231,19 @@ class StoredCalls:
 
     def started(self, call: Call, at: str) -> None:
         path = f"{_STARTED}/{call.key}"
-        self._append(path, _STARTED, at, input_sha=call.prompt_sha256)
+        packed = b64encode(zlib.compress(call.prompt.encode("utf-8", "surrogatepass"))).decode()
+        self._append(path, _STARTED, at, input_sha=call.prompt_sha256, result=packed)
+
+    def made(self) -> list[MadeCall]:
+        """Every call in the order they were started, each with what came back; last those asked of our own host."""
+        results = {str(one.key): one for one in self._inputs if isinstance(one, Reply | CallFailed)}
+        made = {
+            name: MadeCall(name, record.started, _unpacked(record.result), results.get(name))
+            for path, record in self._journal.lookup(self._review_id).items()
+            if record.kind == _STARTED and (name := path.removeprefix(f"{_STARTED}/"))
+        }
+        made |= {name: MadeCall(name, one.at, "", one) for name, one in results.items() if name not in made}
+        return list(made.values())
 
     def fed(self, happened: Input) -> None:
         if isinstance(happened, Interrupted):

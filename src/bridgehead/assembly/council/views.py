@@ -7,6 +7,7 @@ MCP and command line. Nothing here writes but `dismiss_finding`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.files import was_left_behind
+from bridgehead.assembly.council.journal import CouncilJournal, MadeCall
 from bridgehead.assembly.council.live import LiveCouncil, rebuild
 from bridgehead.assembly.council.reports import DismissedNow, DismissRequest, Reports
 from bridgehead.contract.events import Event
@@ -22,7 +24,7 @@ from bridgehead.contract.record_words import Part, PendingKind, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.council.reporting.report import INCOMPLETE, AbortedReport, CouncilReport, DismissedFinding, FindingEntry
-from bridgehead.errors import NotFound
+from bridgehead.errors import BridgeheadError, NotFound
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
 
 PAGE: Final = 50
@@ -124,6 +126,18 @@ def list_councils(
         halted = _halted(store)
     lines = tuple(_line(assembly, run, halted, clock or SystemClock()) for run in runs)
     return CouncilPage(councils=lines, before=runs[-1].id if len(runs) == limit else None)
+
+
+def council_calls(assembly: Assembly, reference: str) -> list[MadeCall]:
+    """Every call of a council; none where its project's journal is gone."""
+    with assembly.store(read_only=True) as store:
+        run = _find(store, reference)
+    try:
+        journal = CouncilJournal(Path(run.project), SystemClock())
+    except BridgeheadError:
+        return []
+    with closing(journal):
+        return journal.calls_of(run.id).made() if run.id in journal.ids() else []
 
 
 def council_now(assembly: Assembly, reference: str, *, clock: Clock | None = None) -> CouncilNow:

@@ -408,8 +408,8 @@ class Conductor:
                     return
                 since = anyio.current_time()
                 self._work.running[call.key] = Running(call, scope, since)
-                self._means.journal.started(call, self._now())
                 shown = self._without_secrets(call)
+                self._means.journal.started(replace(shown, prompt=self._means.mask(shown.prompt)), self._now())
                 try:
                     outcome = await self._runner.carry(seated.ready.connection, shown, self._ask(shown, seated))
                 finally:

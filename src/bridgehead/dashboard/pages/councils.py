@@ -59,6 +59,14 @@ def show_council(context: PageContext, request: Request) -> Response:
     )
 
 
+def show_calls(context: PageContext, request: Request) -> Response:
+    reference = str(request.path_params["council_id"])
+    now = views.council_now(context.assembly, reference, clock=context.clock)
+    calls = views.council_calls(context.assembly, reference)
+    chosen = next((one for one in calls if one.name == request.query_params.get("call")), None)
+    return context.show(request, PAGE, "calls.html", council=now.council, calls=calls, chosen=chosen)
+
+
 def dismiss(context: PageContext, request: Request, form: Form) -> Response:
     council_id = str(request.path_params["council_id"])
     finding_id = str(request.path_params["finding_id"])
@@ -134,6 +142,10 @@ def _day(text: str) -> dt.date | None:
 PAGE: Final = Page(
     "Councils",
     "/councils",
-    views={"/councils": show_list, "/councils/{council_id}": show_council},
+    views={
+        "/councils": show_list,
+        "/councils/{council_id}": show_council,
+        "/councils/{council_id}/calls": show_calls,
+    },
     actions={"/councils/{council_id}/findings/{finding_id}/dismiss": dismiss},
 )

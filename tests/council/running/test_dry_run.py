@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 
+from bridgehead.cli.council.display import calls_text
 from bridgehead.contract.words import Mode, TaskType, Verdict
 from bridgehead.council.calls import Answer, Call, CallKey, CallUsage, Reply, Role, Step
 from bridgehead.council.debate.call_batch import Tally
@@ -50,6 +52,18 @@ def test_a_dry_run_lists_every_first_call_with_its_prompt() -> None:
     ]
     assert (listed.first_calls, listed.no_calls) == (8, {"gemini": "cli_not_found"})
     assert all(call.prompt for one in listed.seats for call in one.first_calls)
+
+
+def test_the_price_is_what_the_calls_of_the_seats_cost_before() -> None:
+    listed = replace(planned(), call_prices={"codex": 0.05})
+    codex = next(seat for seat in listed.seats if seat.name == "codex")
+    second_look = listed.stage_b_calls if listed.coordinator == "codex" else 0
+
+    assert listed.cost_usd == pytest.approx((0.05 * 4, 0.05 * (codex.most_calls + second_look)))
+    text = calls_text(listed)
+    assert f"about $0.20 to ${listed.cost_usd[1]:.2f} at what calls of earlier councils cost" in text
+    assert text.endswith("no price is known yet for claude; --max-cost sets a limit\n")
+    assert "about $" not in calls_text(planned())
 
 
 @pytest.mark.parametrize("intensity", ["quick", "standard", "thorough"])

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.council.councils import call_prices
 from bridgehead.assembly.council.journal import MadeCall
+from bridgehead.assembly.council.views import council_now
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
@@ -257,6 +259,17 @@ def test_every_call_is_shown_with_prompt_reply_time_tokens_and_cost(
     assert "&lt;i&gt;stderr&lt;/i&gt;" in page(held, "/councils/paafrm/calls?call=codex/1/analysis/testing")
     assert "No reply yet." in page(held, "/councils/paafrm/calls?call=codex/2/challenge/security")
     assert held.client.get("/councils/none/calls").status_code == 404
+
+
+def test_what_a_call_cost_is_known_from_earlier_councils(held: OpenDashboard) -> None:
+    seats = [seat for one in ("earlier", "paafrm") for seat in council_now(held.assembly, one).live.seats]
+    paid = [seat for seat in seats if seat.cost_usd is not None and seat.calls]
+    prices = call_prices(held.assembly)
+
+    assert paid and set(prices) == {seat.bridge for seat in paid}
+    for bridge, price in prices.items():
+        mine = [seat for seat in paid if seat.bridge == bridge]
+        assert price == pytest.approx(sum(one.cost_usd for one in mine) / sum(one.calls for one in mine))
 
 
 def test_a_council_whose_report_is_gone_still_shows_what_the_record_knows(web: OpenDashboard) -> None:

@@ -24,6 +24,7 @@ from bridgehead.assembly.council.reports import Reports
 from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience, CouncilProcess, Finished
 from bridgehead.assembly.council.seats import Workplace, forget_probes, local_seats, make_machine, rig_threads
+from bridgehead.assembly.council.views import council_now, list_councils
 from bridgehead.contract.record_words import RunState
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Status
@@ -44,6 +45,7 @@ from bridgehead.host.command import Cancel
 __all__ = ["Audience", "Councils", "Finished"]
 
 _NO_CALLS: Final = {"static": "static analysis"}
+LATELY: Final = 10
 
 
 @dataclass
@@ -227,7 +229,19 @@ def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: C
             no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
     planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
     refused = last_refusals(assembly)
-    return replace(planned, refusals={name: refused[name].reason for name in council.seats if name in refused})
+    refusals = {name: refused[name].reason for name in council.seats if name in refused}
+    return replace(planned, refusals=refusals, call_prices=call_prices(assembly))
+
+
+def call_prices(assembly: Assembly) -> dict[str, float]:
+    """What a call of each seat cost on average lately."""
+    spent: dict[str, tuple[float, int]] = {}
+    for council in list_councils(assembly, limit=LATELY).councils:
+        for seat in council_now(assembly, council.id).live.seats:
+            if seat.cost_usd is not None and seat.calls:
+                cost, calls = spent.get(seat.bridge, (0.0, 0))
+                spent[seat.bridge] = cost + seat.cost_usd, calls + seat.calls
+    return {seat: cost / calls for seat, (cost, calls) in spent.items()}
 
 
 def nothing_to_resume(why: str) -> NotFound:

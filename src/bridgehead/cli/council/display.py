@@ -266,6 +266,8 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
         "last_refusals": dict(planned.refusals),
         "first_calls": planned.first_calls,
         "most_calls": planned.most_calls,
+        "call_prices_usd": dict(planned.call_prices),
+        "cost_usd": list(planned.cost_usd),
     }
 
 
@@ -284,4 +286,10 @@ def calls_text(planned: DryRun) -> str:
         f"{bridge}   no model call: {reason_in_words(one_line(reason))}" for bridge, reason in planned.no_calls.items()
     ]
     lines.append(f"at least {plural(planned.first_calls, 'call')}, at most {planned.most_calls}; none was made")
+    least, most = planned.cost_usd
+    unpriced = [seat.name for seat in planned.seats if seat.name not in planned.call_prices]
+    if most:
+        lines.append(f"about ${least:.2f} to ${most:.2f} at what calls of earlier councils cost")
+    if unpriced:
+        lines.append(f"no price is known yet for {', '.join(unpriced)}; --max-cost sets a limit")
     return "\n".join(lines) + "\n"

@@ -44,6 +44,16 @@ class DryRun:
     domains: Mapping[str, str] = field(default_factory=dict)
     """What is looked at, and why."""
     notes: tuple[str, ...] = ()
+    call_prices: Mapping[str, float] = field(default_factory=dict)
+    """What a call of a seat cost on average in earlier councils, in US dollars, where that is known."""
+
+    @property
+    def cost_usd(self) -> tuple[float, float]:
+        """At least and at most, at those prices; seats without a price are left out."""
+        priced = [(self.call_prices.get(seat.name, 0.0), seat) for seat in self.seats]
+        second_look = self.stage_b_calls * self.call_prices.get(self.coordinator or "", 0.0)
+        least = sum(price * len(seat.first_calls) for price, seat in priced)
+        return least, sum(price * seat.most_calls for price, seat in priced) + second_look
 
     @property
     def first_calls(self) -> int:

@@ -61,6 +61,8 @@ def test_no_sentence_of_a_list_of_commands_is_cut_off() -> None:
         (["review", "src"], "Did you mean 'council review'?"),
         (["status"], "Did you mean 'rig status' or 'flow status'?"),
         (["dashboard"], "Did you mean 'web'?"),
+        (["revew"], "no such command 'revew'. Did you mean 'council review'?"),
+        (["council", "review", "--seats", "static"], "no such option '--seats'. Did you mean '--runtime'?"),
         (["events", "--limit", "many"], "many"),
         (["events", "--nope"], "--nope"),
         (["config", "shwo"], "shwo"),

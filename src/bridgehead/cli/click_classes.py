@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 UNSHORTENED: Final = 1000
 MOST_OFFERED: Final = 50
+SYNONYMS: Final = dict.fromkeys(
+    ("--agent", "--agents", "--bridge", "--bridges", "--model", "--models", "--seat", "--seats"), "--runtime"
+)
+"""What else people call an option."""
 SHARED: Final = {
     "--quiet": "Print no progress and no notes.",
     "--verbose": "Show programs started and connections made.",
@@ -127,6 +131,15 @@ class Command(click.Command):
             *shared_options(),
         ]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            ours = SYNONYMS.get(error.option_name)
+            if any(ours in one.opts for one in self.params):
+                error.possibilities = [str(ours)]
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -195,10 +208,11 @@ class LazyGroup(Group):
 
         if close := get_close_matches(given, self.list_commands(ctx), n=1):
             return close
-        groups = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        inside = [name for name, one in groups if isinstance(one, click.Group) and given in one.list_commands(ctx)]
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        groups = {name: one.list_commands(ctx) for name, one in commands if isinstance(one, click.Group)}
         spoken = [name for name, (_, sentence) in self._lazy.items() if given in sentence.lower().rstrip(".").split()]
-        return [f"{name} {given}" for name in inside] or spoken
+        similar = [f"{name} {one}" for name, below in groups.items() for one in get_close_matches(given, below, 1, 0.7)]
+        return [f"{name} {given}" for name, below in groups.items() if given in below] or spoken or similar
 
 
 def _choose_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -136,9 +136,9 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             ours = SYNONYMS.get(error.option_name)
-            if any(ours in one.opts for one in self.params):
-                error.possibilities = [str(ours)]
-            raise
+            if not any(ours in one.opts for one in self.params):
+                raise
+            raise click.NoSuchOption(error.option_name, possibilities=[str(ours)], ctx=error.ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -138,7 +138,7 @@ class Command(click.Command):
             ours = SYNONYMS.get(error.option_name)
             if not any(ours in one.opts for one in self.params):
                 raise
-            raise click.NoSuchOption(error.option_name, possibilities=[str(ours)], ctx=error.ctx) from None
+            raise click.UsageError(f"{error.message} Did you mean '{ours}'?", error.ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

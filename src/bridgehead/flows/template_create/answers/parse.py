@@ -74,8 +74,7 @@ class Fields:
 
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         value = self.members.get(name, default)
-        fits = isinstance(value, str) and value in choices
-        return str(value if fits else self._default(name, default))
+        return str(value if isinstance(value, str) and value in choices else self._default(name, default))
 
     def child(self, name: str) -> Fields:
         """An object that may be missing; then everything in it has its default."""
@@ -124,14 +123,12 @@ def read_recommendation(
         listed = [agent for item in candidate if (agent := _listed(item, warnings)) is not None]
         if not listed:
             raise Unfit("no item of the list is a usable agent")
-        made = _legal(listed, taken, warnings)
-        return Recommendation((), made), CONFIDENCE_OF_A_LIST
+        return Recommendation((), _legal(listed, taken, warnings)), CONFIDENCE_OF_A_LIST
     answer = Fields(Fields.of(candidate, "the answer", warnings).members, warnings)
     used = tuple(_used(item, warnings) for item in answer.required_list("use_existing"))
     new = [_new(item, warnings) for item in answer.required_list("create_new")]
     confidence = answer.required_number("confidence", 0, 1)
-    made = _legal(new, taken, warnings)
-    return Recommendation(used, made), confidence
+    return Recommendation(used, _legal(new, taken, warnings)), confidence
 
 
 def read_enhancement(candidate: Any, warnings: list[str]) -> tuple[Enhancement, float]:
@@ -156,9 +153,10 @@ def _used(value: Any, warnings: list[str]) -> ExistingAgent:
 def _new(value: Any, warnings: list[str]) -> NewAgent:
     item = Fields.of(value, "create_new", warnings)
     outline = Fields.of(item.members.get("content_outline"), "content_outline", warnings)
-    rationale = item.required_text("rationale")
+    rationale, name = item.required_text("rationale"), item.members.get("name")
     return NewAgent(
-        name=_any_name(item),
+        # Of whatever spelling: a name that cannot be a file's drops its agent, it does not fail the answer.
+        name=name if isinstance(name, str) else item.required_text("name"),
         description=outline.text("purpose", rationale),
         rationale=rationale,
         priority=_priority(item),
@@ -185,12 +183,6 @@ def _listed(value: Any, warnings: list[str]) -> NewAgent | None:
         return None
 
 
-def _any_name(item: Fields) -> str:
-    """A name of whatever spelling: one that cannot be a file's drops its agent, it does not fail the answer."""
-    name = item.members.get("name")
-    return name if isinstance(name, str) else item.required_text("name")
-
-
 def _priority(item: Fields) -> int:
     priority = item.required_number("priority", 1, 10)
     if priority != int(priority):
@@ -214,9 +206,7 @@ def _legal(agents: list[NewAgent], taken: Collection[str], warnings: list[str]) 
 def _enhanced(value: Any) -> EnhancedAgent | None:
     members = value if isinstance(value, dict) else {}
     name, content = members.get("name"), members.get("enhanced_content")
-    if not isinstance(name, str) or not isinstance(content, str):
-        return None
-    return EnhancedAgent(name, content)
+    return EnhancedAgent(name, content) if isinstance(name, str) and isinstance(content, str) else None
 
 
 FREQUENCIES = ("rare", "occasional", "common", "pervasive")

@@ -11,7 +11,7 @@ from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.project.analysis import BUILD, UNKNOWN, CodebaseAnalysis, Framework
+from bridgehead.flows.template_create.project.analysis import BUILD, UNKNOWN, CodebaseAnalysis
 from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, analyse
 from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines
 from bridgehead.flows.template_create.project.tree import look_at, read_text
@@ -104,16 +104,13 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
     prompt.foreign("Directories, with their numbers of files", survey.tree, origin="directory names")
-    prompt.foreign("What the dependency files name", _dependencies(survey.analysis), origin="dependency files")
+    frameworks = ", ".join(f"{one.name} {one.version}".rstrip() for one in survey.analysis.frameworks) or "none"
+    tools = ", ".join([*survey.analysis.build_tools, survey.analysis.package_manager])
+    named = f"frameworks: {frameworks}\nbuilt with: {tools}"
+    prompt.foreign("What the dependency files name", named, origin="dependency files")
     for sample in survey.samples:
         prompt.sample(sample.path, sample.content)
     return prompt.text(SCHEMA)
-
-
-def _dependencies(counted: CodebaseAnalysis) -> str:
-    named = [f"{framework.name} {framework.version}".rstrip() for framework in counted.frameworks]
-    tools = [*counted.build_tools, counted.package_manager]
-    return f"frameworks: {', '.join(named) or 'none'}\nbuilt with: {', '.join(tools)}"
 
 
 def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]) -> CodebaseAnalysis:
@@ -122,13 +119,16 @@ def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Se
     known = {layer.name: layer.directories for layer in counted.layers}
     examples = tuple(example for example in answered.example_files if example.path in existing)[:MOST_EXAMPLES]
     built = [one for one in counted.example_files if one.layer == BUILD and one.path not in {e.path for e in examples}]
+    named = {framework.name.lower() for framework in answered.frameworks}
+    # The samples do not show everything that the dependency files name.
+    unseen = [framework for framework in counted.frameworks if framework.name.lower() not in named]
     return replace(
         answered,
         layers=tuple(
             layer if layer.directories else replace(layer, directories=known.get(layer.name, ()))
             for layer in answered.layers
         ),
-        frameworks=_with_counted(answered.frameworks, counted.frameworks),
+        frameworks=(*answered.frameworks, *unseen),
         language_version=counted.language_version,
         commands=counted.commands,
         naming=replace(answered.naming, examples=counted.naming.examples),
@@ -161,12 +161,6 @@ def _borne_out(framework: str, named: set[str]) -> bool:
 
 def _plain(name: str) -> str:
     return "".join(char for char in name.lower() if char.isalnum())
-
-
-def _with_counted(named: Sequence[Framework], counted: Sequence[Framework]) -> tuple[Framework, ...]:
-    """The agent's frameworks, and those of the dependency files that it did not see in the samples."""
-    known = {framework.name.lower() for framework in named}
-    return (*named, *(framework for framework in counted if framework.name.lower() not in known))
 
 
 def existing_files(project_path: str, paths: Iterable[str]) -> list[str]:

@@ -52,7 +52,9 @@ class Package:
 
 def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
     """Write what is missing, check the whole, and install it. Doing it again changes nothing."""
-    manifest = _final_manifest(contents, choices)
+    used = [agent.name for agent in contents.recommendation.use_existing]
+    origin = Origin(contents.manifest.language, contents.project_name, contents.templates.entity, choices.author)
+    manifest = with_contents(contents.manifest, contents.templates, origin, used)
     document = to_json(manifest)
     if staging.is_installed(document):
         staging.remove_replaced()
@@ -105,12 +107,6 @@ def to_json(value: Any) -> str:
 def _listed(title: str, lines: Sequence[str], otherwise: str) -> str:
     body = "\n".join(f"- {line}" for line in lines) or otherwise
     return f"## {title}\n\n{body}"
-
-
-def _final_manifest(contents: Contents, choices: Choices) -> Manifest:
-    used = [agent.name for agent in contents.recommendation.use_existing]
-    origin = Origin(contents.manifest.language, contents.project_name, contents.templates.entity, choices.author)
-    return with_contents(contents.manifest, contents.templates, origin, used)
 
 
 def _proven(staging: Staging, contents: Contents, manifest: Manifest) -> Package:

@@ -210,8 +210,7 @@ def examples_in(material: Material) -> tuple[ExampleFile, ...]:
     room = max(0, MOST_EXAMPLES - len(tests))
     every = [path for path, text in material.texts.items() if language_of(path) and text.strip()]
     chosen = every if len(every) <= 2 * MOST_EXAMPLES else (*sources[:room], *tests)
-    described = [example_of(path, material.texts.get(path, "")) for path in chosen]
-    return (*build, *described)
+    return (*build, *(example_of(path, material.texts.get(path, "")) for path in chosen))
 
 
 def build_files_in(material: Material) -> list[str]:
@@ -252,7 +251,7 @@ def _test_framework(frameworks: Sequence[Framework], tests: Sequence[str]) -> st
     tools = [framework.name for framework in frameworks if framework.purpose == "testing"]
     said = "".join(tests)
     tools += [name for name in ("unittest", "testing") if f"import {name}\n" in said or f'"{name}"' in said]
-    return next((name for name in sorted(tools, key=lambda name: name == "hypothesis")), UNKNOWN)
+    return min(tools, key=lambda name: name == "hypothesis", default=UNKNOWN)
 
 
 def _organization(tests: Sequence[str], paths: Sequence[str]) -> str:

@@ -54,8 +54,8 @@ _STRATA: Final[Mapping[str, tuple[int, frozenset[str]]]] = {
         frozenset({"infrastructure", "persistence", "repository", "repositories", "store", "stores", "db"})
         | frozenset({"client", "transport", "transports", "host", "adapter", "middleware", "files"}),
     ),
+    "other": (10, frozenset()),
 }
-_OTHER: Final = "other"
 _WIRING: Final = frozenset({"__init__", "__main__", "index", "mod", "conftest", "setup"})
 _BESIDE: Final = frozenset({"examples", "example", "bench", "benchmarks", "docs", "tools", "scripts", "demo"})
 
@@ -94,11 +94,12 @@ def choose_samples(sizes: Mapping[str, int], count: int = SAMPLE_COUNT) -> list[
     tests = [path for path in usable if is_test(path) and "test" in PurePosixPath(path).stem.lower()]
     sources = [path for path in usable if not is_test(path)]
     ranked = sorted(sources, key=lambda path: (_is_marginal(path), language_of(path) != main, path))
-    strata: dict[str, list[str]] = {name: [] for name in (*_STRATA, _OTHER)}
+    strata: dict[str, list[str]] = {name: [] for name in _STRATA}
     for path in ranked:
         strata[_stratum(path)].append(path)
     shown_tests = _spread(tests)[:TESTS_AMONG_SAMPLES]
-    chosen = [path for name, paths in strata.items() for path in _spread(paths)[: _quota(name, count)]]
+    quotas = {name: round(count * share / 100) for name, (share, _) in _STRATA.items()}
+    chosen = [path for name, paths in strata.items() for path in _spread(paths)[: quotas[name]]]
     rest = [path for path in _spread(ranked) if path not in set(chosen)]
     filled = (chosen + rest)[: count - len(shown_tests)]
     return sorted((*filled, *shown_tests))
@@ -127,12 +128,7 @@ def _stratum(path: str) -> str:
     found = PurePosixPath(path)
     stem = re.sub(r"\.(test|spec)$", "", found.stem)
     words = {*words_of(stem), *(part.lower() for part in found.parts[:-1])}
-    return next((name for name, (_, signs) in _STRATA.items() if words & signs), _OTHER)
-
-
-def _quota(name: str, count: int) -> int:
-    share = _STRATA[name][0] if name in _STRATA else 10
-    return round(count * share / 100)
+    return next((name for name, (_, signs) in _STRATA.items() if words & signs), "other")
 
 
 def _spread(paths: Sequence[str]) -> list[str]:

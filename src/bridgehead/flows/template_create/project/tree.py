@@ -58,8 +58,7 @@ def read_text(root: Path, path: str) -> str | None:
     if is_excluded(path):
         return None
     try:
-        content = read_bounded(root / path, LARGEST_BYTES, root=root)
-        text = content.decode("utf-8-sig")
+        text = read_bounded(root / path, LARGEST_BYTES, root=root).decode("utf-8-sig")
     except (Refusal, UnicodeDecodeError):
         return None
     return None if "\0" in text or scan(text) else text
@@ -67,8 +66,7 @@ def read_text(root: Path, path: str) -> str | None:
 
 def _texts(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     for path in dict.fromkeys(paths):
-        text = read_text(root, path)
-        if text is not None:
+        if (text := read_text(root, path)) is not None:
             yield path, text
 
 

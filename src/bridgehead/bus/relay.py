@@ -284,10 +284,8 @@ class Relay(HubListener):
         return echo
 
     def _write_later(self, effect: actions.Later) -> None:
-        def due() -> None:
-            self._execute(self.bridge.due(effect.message, self._now()))
-
-        asyncio.get_running_loop().call_later(effect.delay_s, due)
+        loop = asyncio.get_running_loop()
+        loop.call_later(effect.delay_s, lambda: self._execute(self.bridge.due(effect.message, self._now())))
 
     def _correct_outcome(self, effects: list[actions.Effect], unwritten: actions.Effect) -> None:
         """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
@@ -298,18 +296,15 @@ class Relay(HubListener):
             self._refuse(actions.Refused(outcome.participant, "hub_down"))
 
     def _deliver(self, effect: actions.ToParticipant) -> None:
-        connection = self._connections.get(effect.participant)
-        if connection is not None:
+        if (connection := self._connections.get(effect.participant)) is not None:
             connection.deliver(effect.delivery)
 
     def _refuse(self, effect: actions.Refused) -> None:
-        connection = self._connections.get(effect.participant)
-        if connection is not None:
+        if (connection := self._connections.get(effect.participant)) is not None:
             connection.refuse(effect.code, effect.details)
 
     def _close(self, effect: actions.Close) -> None:
-        connection = self._connections.pop(effect.participant, None)
-        if connection is not None:
+        if (connection := self._connections.pop(effect.participant, None)) is not None:
             connection.close(effect.code)
 
     def _joined(self, effect: actions.Joined) -> None:

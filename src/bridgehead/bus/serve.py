@@ -256,11 +256,8 @@ class BusServer:
             owner_of=self._owner_of,
             now=self._services.clock.monotonic(),
         )
-        transport: Transport
-        if self.hub is not None:
-            transport = MemoryTransport(self.hub, self._fabric_expects)
-        else:
-            transport = foreign_hub(self.settings.serving)
+        hub, serving = self.hub, self.settings.serving
+        transport: Transport = MemoryTransport(hub, self._fabric_expects) if hub else foreign_hub(serving)
         self.relay = Relay(
             bridge,
             transport,

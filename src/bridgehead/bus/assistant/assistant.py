@@ -258,9 +258,8 @@ class Assistant:
         ]
         for name in open_here:
             effects += [Cancel(name), self._emit(self._running.pop(name).entry, HANDLED, {})]
-        for request in self._take_waiting(lambda waiting: waiting.session_id == session):
-            effects.append(self._emit(request.entry, HANDLED, {}))
-        return effects + self._next(now)
+        waiting_here = self._take_waiting(lambda waiting: waiting.session_id == session)
+        return [*effects, *(self._emit(one.entry, HANDLED, {}) for one in waiting_here), *self._next(now)]
 
     def _unmatched(self, entry: Message, lang: str | None) -> list[AssistantEffect]:
         data = {"utterances": entry.data["utterances"]} if "utterances" in entry.data else {}
@@ -284,10 +283,8 @@ class Assistant:
         """The language of an utterance (bus §2); observations count only from the message's own session (B-65)."""
         own = read_session(entry.context).session
         observed = [own.get(field) for field in ("stt_lang", "detected_lang", "request_lang")]
-        for lang in (entry.data.get("lang"), *observed, effective.get("lang"), self._config.lang):
-            if isinstance(lang, str) and lang:
-                return lang
-        return None
+        candidates = (entry.data.get("lang"), *observed, effective.get("lang"), self._config.lang)
+        return next((lang for lang in candidates if isinstance(lang, str) and lang), None)
 
     def _take_back(self, running: _Asked, session: Session | None) -> Session | None:
         """A session the runtime handed back, with the deployment's fields as they were (B-64)."""

@@ -123,7 +123,8 @@ class Gateway(Site):
             return endpoint.upgrade(request)
         if request.path not in (FRAMED_PATH, RAW_PATH):
             return NOT_FOUND
-        if request.path == FRAMED_PATH and not _offers_frames(request):
+        offered = request.headers.get("sec-websocket-protocol", "").split(",")
+        if request.path == FRAMED_PATH and frames.SUBPROTOCOL not in map(str.strip, offered):
             return NO_FRAMES
         return self._admit(request)
 
@@ -151,9 +152,7 @@ class Gateway(Site):
             return self._challenge(request)
         else:
             record = None
-        if record is None:
-            return self.turn_away(request.address)
-        return self._open(request, record)
+        return self.turn_away(request.address) if record is None else self._open(request, record)
 
     def _certified(self, request: Request) -> ParticipantRecord | None:
         if request.peer_certificate is None:
@@ -263,11 +262,6 @@ class Gateway(Site):
         self.pending_answers.close()
         if self._watching is not None:
             self._watching.cancel()
-
-
-def _offers_frames(request: Request) -> bool:
-    offered = request.headers.get("sec-websocket-protocol", "")
-    return frames.SUBPROTOCOL in (name.strip() for name in offered.split(","))
 
 
 def _first_segment(path: str) -> str:

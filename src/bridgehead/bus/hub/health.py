@@ -55,9 +55,8 @@ class LinkHealth:
 
     def lost(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The connection ended or an attempt failed; only losing an open one is news."""
-        if self.state is not HealthState.CONNECTED:
-            return None
-        return self._become(HealthState.TRANSIENT_DISCONNECT, now, reason)
+        is_open = self.state is HealthState.CONNECTED
+        return self._become(HealthState.TRANSIENT_DISCONNECT, now, reason) if is_open else None
 
     def refused(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The far side does not accept our credentials."""
@@ -65,9 +64,7 @@ class LinkHealth:
 
     def reloaded(self, now: float) -> HealthEvent | None:
         """New configuration may hold new credentials."""
-        if self.state is not HealthState.BAD_CREDENTIALS:
-            return None
-        return self._become(HealthState.CONNECTING, now)
+        return self._become(HealthState.CONNECTING, now) if self.state is HealthState.BAD_CREDENTIALS else None
 
     def stop(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.STOPPED, now)
@@ -82,9 +79,7 @@ class LinkHealth:
     @property
     def next_refresh(self) -> float | None:
         """When `tick` has something to say."""
-        if self.state is None or self._is_final:
-            return None
-        return self._announced_at + self._ttl_s / 2
+        return None if self.state is None or self._is_final else self._announced_at + self._ttl_s / 2
 
     @property
     def _is_final(self) -> bool:

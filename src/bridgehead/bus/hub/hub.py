@@ -111,23 +111,19 @@ class Hub(Site):
         if turned_away is not None:
             self.counts["refused_origin"] += 1
             return turned_away
+        given = request.headers.get("authorization", "").encode()
         if self.settings.token is None:
             if whose(request, self._user_of) != "own":
                 self.counts["refused_user"] += 1
                 return NOT_YOURS
-        elif not self._has_token(request.headers.get("authorization", ""), self.settings.token):
+        elif not hmac.compare_digest(given, f"Bearer {self.settings.token}".encode()):
             self.counts["refused_token"] += 1
             return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
         wants_echo = request.headers.get("x-bridgehead-no-echo") != "1"
         return Upgrade(HubMember(self, request.address, wants_echo), self.settings.max_frame_bytes)
 
     async def respond(self, request: Request) -> Answer:
-        if request.path == HUB_PATH:
-            return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
-        return NOT_FOUND
-
-    def _has_token(self, authorization: str, token: str) -> bool:
-        return hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
+        return Answer(400, b'Can "Upgrade" only to "WebSocket".\n') if request.path == HUB_PATH else NOT_FOUND
 
     # -- members --------------------------------------------------------------------------------------------------
 

@@ -177,7 +177,8 @@ class HttpConnection(asyncio.Protocol):
                     self._answer(Answer(400, b"send Content-Length or Transfer-Encoding, not both\n"))
                     return
                 self._request = _read_request(event, self._transport)
-                if _wants_websocket(self._request):
+                upgrade = self._request.headers.get("upgrade", "").lower()
+                if self._request.method == "GET" and upgrade == "websocket":
                     self._decide(self._request)
                     return
                 limit = self._connections.site.body_limit(self._request)
@@ -271,10 +272,6 @@ def _ends(far: object, near: object) -> Ends | None:
     if not isinstance(far, tuple) or not isinstance(near, tuple):
         return None
     return Ends((str(far[0]), int(far[1])), (str(near[0]), int(near[1])))
-
-
-def _wants_websocket(request: Request) -> bool:
-    return request.method == "GET" and request.headers.get("upgrade", "").lower() == "websocket"
 
 
 def _response(answer: Answer) -> bytes:

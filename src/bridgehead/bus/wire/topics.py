@@ -228,9 +228,7 @@ def is_plain(message: Message) -> bool:
 @lru_cache(maxsize=2048)
 def spec_topic(topic: str) -> str:
     """The specification's name of a topic that has two; other topics are returned as they are."""
-    if topic.endswith(".converse.ping"):
-        return _CONVERSE_PING
-    return _RENAMED.get(topic, topic)
+    return _CONVERSE_PING if topic.endswith(".converse.ping") else _RENAMED.get(topic, topic)
 
 
 @lru_cache(maxsize=2048)
@@ -244,9 +242,7 @@ def to_spec(message: Message) -> Message | None:
     if has_twin_marker(message):
         return None
     topic = spec_topic(message.type)
-    if topic == message.type:
-        return message
-    return Message(topic, _spec_data(message, topic), message.context)
+    return message if topic == message.type else Message(topic, _spec_data(message, topic), message.context)
 
 
 def to_legacy(message: Message) -> Message | None:
@@ -254,9 +250,7 @@ def to_legacy(message: Message) -> Message | None:
     if has_twin_marker(message):
         return None
     topic = _legacy_topic(message)
-    if topic == message.type:
-        return message
-    return Message(topic, _legacy_data(message), message.context)
+    return message if topic == message.type else Message(topic, _legacy_data(message), message.context)
 
 
 def _legacy_topic(message: Message) -> str:
@@ -274,9 +268,7 @@ def _spec_data(message: Message, topic: str) -> dict[str, Any]:
         return {**data, "listen": data["expect_response"]}
     if message.type == "detach_intent":
         return _split_intent_name(message)
-    if topic.startswith(_HANDLER_EVENTS):
-        return _spec_handler_event(message, topic)
-    return data
+    return _spec_handler_event(message, topic) if topic.startswith(_HANDLER_EVENTS) else data
 
 
 def _legacy_data(message: Message) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class Fence:
 
     def wrap(self, text: str, *, origin: str, trust: Trust) -> str:
         """`text` between marker lines, neutralised, labelled with its origin and trust."""
-        label = _one_line(neutralise(origin, self.marker))[:ORIGIN_LIMIT]
+        label = neutralise(origin, self.marker).replace("|", "/").replace("<", "‹").replace(">", "›")
+        label = " ".join(label.split())[:ORIGIN_LIMIT]
         inside = neutralise(text, self.marker)
         return (
             f"<<< begin foreign text {self.marker} | origin: {label} | trust: {trust} >>>\n"
@@ -113,10 +114,6 @@ def _skeleton(line: str) -> str:
         bare = "".join(c for c in folded if not unicodedata.combining(c))
     bare = re.sub(r"\[u\+[0-9a-f]{4,6}\]", "", bare)
     return bare.translate(_CONFUSABLE)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.replace("|", "/").replace("<", "‹").replace(">", "›").split())
 
 
 def read_toml(text: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ record are declared in record_words.py, for commands that need no others.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 
 class Status(StrEnum):
@@ -101,10 +100,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        return _SEVERITY_RANK[self]
-
-
-_SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(Severity, start=1)}
+        return list(Severity).index(self) + 1
 
 
 def severity_rank(severity: Severity | None) -> int:
@@ -121,10 +117,7 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        return _VERDICT_RANK[self]
-
-
-_VERDICT_RANK: Final = {verdict: rank for rank, verdict in enumerate(Verdict)}
+        return list(Verdict).index(self)
 
 
 class Confidence(StrEnum):

@@ -232,8 +232,7 @@ def closed() -> Response:
 
 def protect(headers: MutableHeaders) -> None:
     """What every answer tells the browser."""
-    for name, value in _HEADERS.items():
-        headers[name] = value
+    headers.update(_HEADERS)
     headers.setdefault("Cache-Control", "no-store")
 
 

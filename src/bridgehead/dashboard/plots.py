@@ -59,10 +59,7 @@ def bars(plot: Plot) -> Markup:
     """One bar per label, the series stacked in it."""
     heights = [sum(one.values[place] or 0 for one in plot.series) for place in range(len(plot.labels))]
     top = _ceiling(heights)
-    drawn: list[str] = []
-    for place in range(len(plot.labels)):
-        drawn += _bar(plot, place, top)
-    return _figure(plot, top, drawn)
+    return _figure(plot, top, [drawn for place in range(len(plot.labels)) for drawn in _bar(plot, place, top)])
 
 
 def _figure(plot: Plot, top: float, drawn: Sequence[str]) -> Markup:
@@ -88,8 +85,7 @@ def _grid(plot: Plot, top: float) -> list[str]:
     for share in (0.0, 0.5, 1.0):
         y = _y(top * share, top)
         made.append(element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
-        label = plot.show(top * share)
-        made.append(element("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end"))
+        made.append(element("text", plot.show(top * share), x=_LEFT - 6, y=y + 4, text_anchor="end"))
     return made
 
 

@@ -41,11 +41,6 @@ MOST_COUNTED = 1000
 _UNDATED = ("file_missing", "updated_")  # nobody has to date a file written by hand
 
 
-def check_python() -> Diagnosis:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Diagnosis(Group.MACHINE, "python.found", State.FINE, f"Python {version}")
-
-
 def check_settings(places: Places, settings: Settings) -> list[Diagnosis]:
     """One line per warning about the settings files, or one that says they are fine."""
     found = []
@@ -183,8 +178,7 @@ def judge_bus(view: BusView) -> Diagnosis:
     """Whether a bus serves here and who is enrolled; `bus check` looks at a hub more closely."""
     status = view.status
     if status is None:
-        message = f"{view.note}; {len(view.enrolled)} enrolled"
-        return Diagnosis(Group.BUS, "bus.off", State.FINE, message)
+        return Diagnosis(Group.BUS, "bus.off", State.FINE, f"{view.note}; {len(view.enrolled)} enrolled")
     if status.problem is not None:
         fix = f"correct it in {view.state}, then: bridgehead bus participant list"
         return Diagnosis(Group.BUS, "bus.records_refused", State.LOOK, status.problem, fix=fix)
@@ -250,7 +244,9 @@ CHECKS: Final[tuple[tuple[Group, str, Check], ...]] = (
 
 def check_everything(assembly: Assembly) -> Checkup:
     """Look at the machine, the settings and the parts, and write one event to the record."""
-    diagnoses = [check_python(), *check_programs(assembly.environ)]
+    version = ".".join(map(str, sys.version_info[:3]))
+    python = Diagnosis(Group.MACHINE, "python.found", State.FINE, f"Python {version}")
+    diagnoses = [python, *check_programs(assembly.environ)]
     for group, kind, check in CHECKS:
         diagnoses += _run_check(group, kind, check, assembly)
     if any(found.kind == "settings.broken" for found in diagnoses):
@@ -277,5 +273,4 @@ def _run_check(group: Group, kind: str, check: Check, assembly: Assembly) -> lis
     try:
         return check(assembly)
     except BridgeheadError as error:
-        fix = error.hint or "fix the cause"
-        return [Diagnosis(group, f"{kind}.broken", State.BROKEN, error.message, fix=fix)]
+        return [Diagnosis(group, f"{kind}.broken", State.BROKEN, error.message, fix=error.hint or "fix the cause")]

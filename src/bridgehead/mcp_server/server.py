@@ -48,6 +48,5 @@ class Server:
             return call_tool(caller, request.params)
         from bridgehead.mcp_server.resources import list_resources, read_resource
 
-        if request.method == "resources/list":
-            return list_resources(caller)
-        return read_resource(caller, request.params)
+        is_list = request.method == "resources/list"
+        return list_resources(caller) if is_list else read_resource(caller, request.params)

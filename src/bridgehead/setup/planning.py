@@ -128,8 +128,7 @@ def _fit_to_show(line: str) -> str:
 
 def _text(edit: Edit) -> str | None:
     try:
-        content = read_bounded(edit.path, MOST_BYTES, root=edit.root)
-        return content.decode("utf-8")
+        return read_bounded(edit.path, MOST_BYTES, root=edit.root).decode("utf-8")
     except FileMissing:
         return None
     except UnicodeDecodeError as error:

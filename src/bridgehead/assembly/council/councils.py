@@ -75,7 +75,9 @@ class Councils:
             council = opened.council
             refuse_gate(council, gate)
             with hold_council(self.assembly, council.review_id):
-                self._refuse_unplaceable(opened)
+                # A root that is taken, or nothing to branch off from, is found out before the council exists.
+                HostSeatRequests.of(self.assembly, council, self.clock)
+                Workplace.prepare(self.assembly, council, opened.scope)
                 if request.options.rewrites_settings:
                     write_seats_file(self.assembly, opened.seats, self.clock.now())
                 journal.begin(council)
@@ -205,11 +207,6 @@ class Councils:
         # Envelopes that came or went meanwhile are no change of what is looked at.
         threads = rig_threads(self.assembly.places.project, council)
         return scope, now.without(threads).fingerprint != before.without(threads).fingerprint
-
-    def _refuse_unplaceable(self, opened: Opened) -> None:
-        """A root that is taken, or nothing to branch off from, is found out before the council exists."""
-        HostSeatRequests.of(self.assembly, opened.council, self.clock)
-        Workplace.prepare(self.assembly, opened.council, opened.scope)
 
 
 def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:

@@ -65,8 +65,7 @@ class SeatsFile(NamedTuple):
 
     def settings(self, now: dt.datetime) -> Settings:
         read = load_settings(self.text, now)
-        read = read if self.trusted else without_untrusted(read)
-        return with_agents(read, self.agents)
+        return with_agents(read if self.trusted else without_untrusted(read), self.agents)
 
     def document(self) -> dict[str, Any] | None:
         """The file as it was written; None when it is no JSON object."""
@@ -358,8 +357,7 @@ class StoredScopes:
     def read(self, review_id: str) -> Scope | None:
         """The scope as it was stored; None when the council was closed, or the file cannot be read."""
         try:
-            content = read_bounded(self._path(review_id), MOST_SCOPE_BYTES)
-            return msgspec.json.decode(content, type=Scope)
+            return msgspec.json.decode(read_bounded(self._path(review_id), MOST_SCOPE_BYTES), type=Scope)
         except (FileError, OSError, msgspec.DecodeError):
             return None
 

@@ -121,7 +121,10 @@ class HostSeatRequests:
             journal.hold(self.flow_id, [*ended, head, *waiting[1:]], at=self._now())
         files = self._files()
         files.write(files.request_path, head.document)
-        self._open_pending([head, *waiting[1:]])
+        with self.assembly.store() as store:
+            for attempt in (head, *waiting[1:]):
+                asked = OpenRequest(self.flow_id, NAME, str(self.root.path), dict(attempt.document), None)
+                store.open_pending(question_of(asked))
         return Pause(
             request_file=files.request_path,
             response_file=files.response_path,
@@ -210,12 +213,6 @@ class HostSeatRequests:
             "response": item.answer.text,
             "error_message": item.answer.message,
         }
-
-    def _open_pending(self, attempts: Sequence[Attempt]) -> None:
-        with self.assembly.store() as store:
-            for attempt in attempts:
-                asked = OpenRequest(self.flow_id, NAME, str(self.root.path), dict(attempt.document), None)
-                store.open_pending(question_of(asked))
 
     def _withdraw(self, attempt: Attempt) -> None:
         try:

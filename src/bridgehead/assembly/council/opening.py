@@ -127,7 +127,7 @@ def open_council(
         requirements=request.requirements,
         review_rules=rules,
     )
-    history = read_history(assembly)
+    history, project = read_history(assembly), assembly.places.project
     plan = CouncilPlan(
         task=task,
         seats=_seats(options, settings, task_type, DEEP_COUNCIL if by_words else routed.route),
@@ -136,8 +136,11 @@ def open_council(
         everybody=by_words,
         options=options,
         coordinator=settings.coordinator,
-        dismissals=_dismissals(assembly, request, machine, scope),
-        records=records_in_scope(history, scope, assembly.places.project),
+        dismissals=Dismissals(
+            read_dismissals(project),
+            dismissals_at(project, machine.environment, scope.base_commit) if request.names_a_change else None,
+        ),
+        records=records_in_scope(history, scope, project),
         previous_review_id=history.review_id,
         notes=(
             *(f"assumed: {one}" for one in settled.assumptions),
@@ -319,13 +322,6 @@ def _kind_of_task(request: CouncilRequest, settled: ScopeClarification) -> tuple
     verb = request.meaning
     task_type = settled.task_type if request.verb == ASK else request.task_type or verb.task_type
     return task_type, usual_mode(task_type) if request.verb in (ASK, "debate") else verb.mode
-
-
-def _dismissals(assembly: Assembly, request: CouncilRequest, machine: Machine, scope: Scope) -> Dismissals:
-    project = assembly.places.project
-    if not request.names_a_change:
-        return Dismissals(read_dismissals(project))
-    return Dismissals(read_dismissals(project), dismissals_at(project, machine.environment, scope.base_commit))
 
 
 def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool) -> tuple[str, ...]:

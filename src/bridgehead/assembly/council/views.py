@@ -241,8 +241,7 @@ def _line(assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock) ->
 def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStatus:
     match run.state:
         case RunState.RUNNING:
-            gone = was_left_behind(assembly, run.id)
-            return CouncilStatus.STOPPED if gone else CouncilStatus.RUNNING
+            return CouncilStatus.STOPPED if was_left_behind(assembly, run.id) else CouncilStatus.RUNNING
         case RunState.WAITING:
             return CouncilStatus.WAITING
         case RunState.COMPLETED:

@@ -142,10 +142,6 @@ def _day(text: str) -> dt.date | None:
 PAGE: Final = Page(
     "Councils",
     "/councils",
-    views={
-        "/councils": show_list,
-        "/councils/{council_id}": show_council,
-        "/councils/{council_id}/calls": show_calls,
-    },
+    views={"/councils": show_list, "/councils/{council_id}": show_council, "/councils/{council_id}/calls": show_calls},
     actions={"/councils/{council_id}/findings/{finding_id}/dismiss": dismiss},
 )

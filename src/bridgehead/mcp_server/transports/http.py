@@ -95,8 +95,7 @@ class HttpApp:
             case jsonrpc.Malformed(request_id, code, problem):
                 return _refused(request_id, jsonrpc.RpcError(code, problem), modern=True)
             case jsonrpc.Notification(method, params) if method == CANCELLED:
-                session = self._sessions.find(headers.get(SESSION_HEADER))
-                if session is not None:
+                if (session := self._sessions.find(headers.get(SESSION_HEADER))) is not None:
                     session.stop(params.get("requestId"))
             case jsonrpc.Reply():
                 if (session := self._sessions.find(headers.get(SESSION_HEADER))) is not None:
@@ -306,5 +305,4 @@ def _json(content: bytes, status: int = 200) -> Response:
 
 def _refused(request_id: jsonrpc.RequestId | None, error: jsonrpc.RpcError, *, modern: bool) -> Response:
     """An error of the protocol; older clients read 404 as the end of their session, so they get 200."""
-    status = _STATUS.get(error.code, 200) if modern else 200
-    return _json(jsonrpc.error(request_id, error), status)
+    return _json(jsonrpc.error(request_id, error), _STATUS.get(error.code, 200) if modern else 200)

@@ -13,5 +13,5 @@ WIRES: Final[tuple[Wire, ...]] = (AnthropicMessages(), OpenAIResponses(), ChatCo
 
 
 def wire_for(path: str) -> Wire | None:
-    """The wire whose questions are posted to `path`, or None."""
-    return next((wire for wire in WIRES if wire.speaks_at(path)), None)
+    """The wire whose questions are posted to `path` (scenario prefix and query taken off), or None."""
+    return next((wire for wire in WIRES if wire.endpoint.search(path)), None)

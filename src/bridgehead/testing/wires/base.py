@@ -36,10 +36,6 @@ class Wire(ABC):
     shell_tools: ClassVar[tuple[str, ...]]
     """Tool names in order of preference; the first one is called when none of them is offered."""
 
-    def speaks_at(self, path: str) -> bool:
-        """Whether questions of this wire are posted to `path` (scenario prefix and query taken off)."""
-        return self.endpoint.search(path) is not None
-
     @abstractmethod
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         """The question in `body`."""

@@ -64,16 +64,13 @@ class ChatCompletions(_OpenAIWire):
 
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         messages = objects(body.get("messages"))
+        functions = [tool.get("function") for tool in objects(body.get("tools"))]
         return ModelRequest(
             wire=self.name,
             scenario=scenario,
             model=str(body.get("model", "")),
             user_texts=tuple(texts_of(m.get("content")) for m in messages if m.get("role") == "user"),
-            tools=tuple(
-                str(objects([tool.get("function")])[0].get("name", ""))
-                for tool in objects(body.get("tools"))
-                if isinstance(tool.get("function"), dict)
-            ),
+            tools=tuple(str(function.get("name", "")) for function in objects(functions)),
             answers_tool=bool(messages) and messages[-1].get("role") == "tool",
             streamed=bool(body.get("stream")),
         )
@@ -197,7 +194,5 @@ def _call_item(call: CallTool, tool: str) -> dict[str, Any]:
         return {"type": "custom_tool_call", "call_id": _RESPONSES_CALL_ID, "name": tool, "input": patch}
     # An agent that offers no tool for files is asked to write through its shell.
     command = call.command if call.kind is ToolKind.SHELL else f"printf '{call.content}' > {call.path}"
-    words: dict[str, Any] = {"cmd": command}
-    if tool == "shell":
-        words = {"command": ["sh", "-c", command]}
+    words: dict[str, Any] = {"command": ["sh", "-c", command]} if tool == "shell" else {"cmd": command}
     return {"type": "function_call", "call_id": _RESPONSES_CALL_ID, "name": tool, "arguments": compact(words)}

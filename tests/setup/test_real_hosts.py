@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.slow]
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = REPOSITORY / "plugins" / "claude"
 NOWHERE = "http://127.0.0.1:9"
+ASKED = "what is waiting for an answer?"
 
 
 @pytest.fixture
@@ -54,6 +55,40 @@ def test_the_host_lists_the_server_it_was_told_of(user: Machine, tmp_path: Path,
     listed = run_host(user, peer.environment, host, "mcp", "list")
 
     assert "bridgehead" in listed
+
+
+CALLS = {
+    "codex": ("codex", "exec", "-c", 'mcp_servers.bridgehead.default_tools_approval_mode="approve"', ASKED),
+    "gemini": ("gemini", "--approval-mode", "yolo", "--skip-trust", "-p", ASKED),
+    "opencode": ("opencode", "run", ASKED),
+}
+
+
+@pytest.mark.parametrize("host", CALLS)
+def test_an_agent_in_every_host_reads_the_inbox_with_the_tools_it_was_given(
+    user: Machine, tmp_path: Path, host: str
+) -> None:
+    offered: set[str] = set()
+
+    def script(request: ModelRequest) -> Scripted | None:
+        if not request.tools:
+            return None
+        offered.update(request.tools)
+        if request.answers_tool:
+            return Scripted(Say("seen"))
+        return Scripted(CallTool(ToolKind.NAMED, name="mcp__bridgehead__pending" if host == "codex" else "pending"))
+
+    assert user.run("flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it on Friday?").code == 42
+    link_programs(tmp_path / "bin", (host,))
+    with ModelServer(script=script) as server:
+        peer = furnish(tmp_path, lambda _cli: server.base_url(), (host,), programs=tmp_path / "bin")
+        assert user.run("setup", host, "--yes").code == 0
+        said = run_host(user, peer.environment, *CALLS[host])
+        asked = [json.dumps(entry.body) for entry in server.log.questions()]
+
+    assert host == "codex" or any(name.endswith("pending") for name in offered), said  # it offers them by server
+    assert any("Ship it on Friday?" in one for one in asked), said
+    assert "seen" in said
 
 
 def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(user: Machine, tmp_path: Path) -> None:

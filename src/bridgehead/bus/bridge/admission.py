@@ -93,8 +93,10 @@ class Admission:
             len(frame) > LIGHT_BYTES and not participant.bytes_bucket.take(now, len(frame))
         ):
             return Denied("rate_limited", topic=_topic_of(read))
-        if type(hops) is not int or not 0 <= hops <= self._hop_limit:
-            return _hops_denied(hops, _topic_of(read))
+        if type(hops) is not int or hops < 0:
+            return Denied("malformed", {"reason": "hops_invalid"}, _topic_of(read))
+        if hops > self._hop_limit:
+            return Denied("hop_limit", topic=_topic_of(read))
         if frame_may_be_deep(frame, terms.max_depth) and _is_too_deep(read, terms.max_depth):
             return Denied("too_large", topic=_topic_of(read))
         if not isinstance(read, Message):
@@ -212,12 +214,6 @@ def _read(terms: Terms, frame: bytes, value: object) -> tuple[object, str]:
 def is_channel(name: str) -> bool:
     """Whether a room or a conversation of a managed participant can be called so."""
     return 0 < len(name) <= 128 and name.isprintable() and name != DEFAULT
-
-
-def _hops_denied(hops: object, topic: str | None) -> Denied:
-    if not isinstance(hops, int) or isinstance(hops, bool) or hops < 0:
-        return Denied("malformed", {"reason": "hops_invalid"}, topic)
-    return Denied("hop_limit", topic=topic)
 
 
 def _is_too_deep(read: object, limit: int) -> bool:

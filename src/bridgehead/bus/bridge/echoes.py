@@ -208,9 +208,7 @@ class HubNames:
 
     def written(self, message: Message, now: float) -> Message:
         """`message` as this hub's listeners expect it."""
-        if self.writes_spec(now):
-            return message
-        return to_legacy(message) or message
+        return message if self.writes_spec(now) else to_legacy(message) or message
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""

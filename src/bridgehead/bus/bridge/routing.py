@@ -179,9 +179,7 @@ class Router:
             context = {**context, "source": self._hidden_source}
         if context is not message.context:
             message = Message(message.type, data, context)
-        if participant.terms.speaks_legacy:
-            return topics.to_legacy(message) or message
-        return message
+        return (topics.to_legacy(message) or message) if participant.terms.speaks_legacy else message
 
 
 def _is_own(participant: Participant, offer: Offer, echo: Echo) -> bool:

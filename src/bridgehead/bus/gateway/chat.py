@@ -108,15 +108,12 @@ class ChatEndpoint(Site):
             return Answer(200, _file(name), kind, PAGE_HEADERS)
         if request.path != "/chat":
             return NOT_FOUND
-        if self._login_of(request) is not None:
-            return self._page()
-        return self._open_link(request)
+        return self._page() if self._login_of(request) is not None else self._open_link(request)
 
     def _open_link(self, request: Request) -> Answer:
         until = self._links.pop(request.query.get("t", ""), None)
         if until is None or until < self._clock.monotonic():
-            page = _file("chat_closed.html")
-            return Answer(401, page, "text/html; charset=utf-8", PAGE_HEADERS)
+            return Answer(401, _file("chat_closed.html"), "text/html; charset=utf-8", PAGE_HEADERS)
         secure = "; Secure" if request.secure else ""
         rights = f"Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
         return self._page(("Set-Cookie", f"{_cookie_name(request)}={self._new_cookie(request)}; {rights}"))

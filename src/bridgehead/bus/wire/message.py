@@ -157,9 +157,8 @@ def destinations(context: dict[str, Any]) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,) if value else ()
-    if isinstance(value, list):
-        return tuple(member for member in value if isinstance(member, str) and member)
-    return ()
+    members = value if isinstance(value, list) else ()
+    return tuple(member for member in members if isinstance(member, str) and member)
 
 
 encode: Final[Callable[[Message], bytes]] = _encoder.encode

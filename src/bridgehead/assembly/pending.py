@@ -68,11 +68,8 @@ class PendingList:
 
     def find(self, reference: str) -> PendingItem:
         """The item a person means by an id or its unambiguous ending."""
-        for source in self._computed:
-            for item in source.items():
-                if item.id == reference:
-                    return item
-        return self._store.find_pending(reference)
+        computed = (item for source in self._computed for item in source.items())
+        return next((item for item in computed if item.id == reference), None) or self._store.find_pending(reference)
 
     def answer(self, reference: str, answer: Answer) -> PendingItem:
         """Answer once. Whoever comes second is told who was first."""

@@ -82,14 +82,12 @@ def resolve(
     *, flags: Mapping[str, Value], environ: Mapping[str, str], project: SettingsFile | None, user: SettingsFile | None
 ) -> Settings:
     """Every declared setting from its strongest source."""
-    sources = _Sources(flags, environ, project, user, [])
-    for file in (project, user):
-        if file is not None:
-            sources.warnings.extend(_unknown_keys(file))
+    warnings = [warning for file in (project, user) if file is not None for warning in _unknown_keys(file)]
+    sources = _Sources(flags, environ, project, user, warnings)
     values = {declared.name: _strongest(declared, sources) for declared in SETTINGS}
     for file, origin in ((user, Origin.USER), (project, Origin.PROJECT)):
-        values |= _described_agents(file, origin, sources.warnings)
-    return Settings(values, tuple(sources.warnings))
+        values |= _described_agents(file, origin, warnings)
+    return Settings(values, tuple(warnings))
 
 
 def _strongest(declared: Setting, sources: _Sources) -> Resolved:
@@ -102,8 +100,7 @@ def _strongest(declared: Setting, sources: _Sources) -> Resolved:
         except ConfigError as error:
             sources.warnings.append(f"{declared.variable}: {error.message}; ignored")
     for file, origin in ((sources.project, Origin.PROJECT), (sources.user, Origin.USER)):
-        found = _from_file(declared, file, origin, sources.warnings)
-        if found is not None:
+        if (found := _from_file(declared, file, origin, sources.warnings)) is not None:
             return found
     return Resolved(declared.default, Origin.DEFAULT)
 

@@ -92,22 +92,19 @@ class PageContext:
         """A page. Notes of the last action are shown once; a part that is fetched again does not use them up."""
         session: Session = request.state.session
         in_background = request.headers.get("x-live") == "1"
-        rendered = (
-            environment()
-            .get_template(template)
-            .render(
-                page=page,
-                pages=[one for one in self.pages if one.in_navigation],
-                path=request.url.path,
-                csrf_token=session.csrf,
-                seq=getattr(request.state, "seq", None),
-                is_still=status != 200,
-                notes=[] if in_background else session.take_notes(),
-                waiting_count=self._waiting_count(),
-                now=self.clock.now(),
-                version=__version__,
-                **facts,
-            )
+        found = environment().get_template(template)
+        rendered = found.render(
+            page=page,
+            pages=[one for one in self.pages if one.in_navigation],
+            path=request.url.path,
+            csrf_token=session.csrf,
+            seq=getattr(request.state, "seq", None),
+            is_still=status != 200,
+            notes=[] if in_background else session.take_notes(),
+            waiting_count=self._waiting_count(),
+            now=self.clock.now(),
+            version=__version__,
+            **facts,
         )
         return HTMLResponse(rendered, status)
 

@@ -62,8 +62,7 @@ class RecentLine:
 
 def running(assembly: Assembly, store: Store) -> list[RecentLine]:
     """The bus if there is one, and runs that have not ended, the latest first."""
-    where = RunFilter(states=(RunState.RUNNING, RunState.WAITING))
-    found = store.runs(where, limit=MOST_RUNNING)
+    found = store.runs(RunFilter(states=(RunState.RUNNING, RunState.WAITING)), limit=MOST_RUNNING)
     looked_into = [run.id for run in found if run.part is Part.COUNCIL][:MOST_LOOKED_INTO]
     runs = []
     for run in found:

@@ -108,9 +108,7 @@ class RigTransport:
             from_rig = [one for one in answers if one.frontmatter.get("from") == rig_id]
             return RigRejected("request_not_named") if from_rig else None
         own = [one for one in named if one.frontmatter.get("from") == rig_id]
-        if not own:
-            return RigRejected("other_rig")
-        return _judged(own[-1])
+        return _judged(own[-1]) if own else RigRejected("other_rig")
 
     def _synchronised(self, rig: Rig) -> bool:
         """Take in what the remote has, as far as it may be taken in."""

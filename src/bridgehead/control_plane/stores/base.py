@@ -346,8 +346,7 @@ class Store(ABC):
 
     def _numbers_ending(self, reference: questions.ItemReference) -> list[int]:
         """Numbers of items that end in these digits, the latest first, enough of them to show."""
-        exact = self._read(lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number]))
-        if exact:
+        if self._read(lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number])):
             return [reference.number]
         values = [10**reference.digits, reference.number, SHOWN_MATCHES]
         found = self._read(lambda transaction: transaction.rows(NUMBERS_ENDING, values))

@@ -97,10 +97,8 @@ def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
 
 def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
     """The seat of the calling agent: on over MCP, unless it is declined or others were named (council §4)."""
-    if wanted.host_seat == NONE:
-        return None
     if wanted.host_seat != AUTO:
-        return wanted.host_seat
+        return None if wanted.host_seat == NONE else wanted.host_seat
     family = host_bridge(executor_type(caller.assembly.environ, caller.client.name))
     if family is None:
         caller.warn(HOST_UNKNOWN)

@@ -111,12 +111,12 @@ class Hub(Site):
         if turned_away is not None:
             self.counts["refused_origin"] += 1
             return turned_away
-        given = request.headers.get("authorization", "").encode()
-        if self.settings.token is None:
+        token = self.settings.token
+        if token is None:
             if whose(request, self._user_of) != "own":
                 self.counts["refused_user"] += 1
                 return NOT_YOURS
-        elif not hmac.compare_digest(given, f"Bearer {self.settings.token}".encode()):
+        elif not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
             self.counts["refused_token"] += 1
             return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
         wants_echo = request.headers.get("x-bridgehead-no-echo") != "1"

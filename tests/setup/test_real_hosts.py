@@ -59,7 +59,7 @@ def test_the_host_lists_the_server_it_was_told_of(user: Machine, tmp_path: Path,
 
 CALLS = {
     "codex": ("codex", "exec", "-c", 'mcp_servers.bridgehead.default_tools_approval_mode="approve"', ASKED),
-    "gemini": ("gemini", "--approval-mode", "yolo", "--skip-trust", "-p", ASKED),
+    "gemini": ("gemini", "--model", "gemini-2.5-flash", "--approval-mode", "yolo", "--skip-trust", "-p", ASKED),
     "opencode": ("opencode", "run", ASKED),
 }
 

@@ -300,6 +300,17 @@ def test_no_files_import_one_another_in_a_circle() -> None:
     assert circles(sorted(arrows()), lambda name: sorted(arrows()[name])) == []
 
 
+def test_what_only_posix_has_is_imported_in_host_alone() -> None:
+    posix = re.compile(r"^\s*(?:import|from) (fcntl|grp|posix|pty|pwd|resource|syslog|termios|tty)\b", re.MULTILINE)
+    elsewhere = [
+        f"{path.relative_to(SOURCE)}: {name}"
+        for path in SOURCE.rglob("*.py")
+        if "host" not in path.relative_to(SOURCE).parts[:1]
+        for name in posix.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert elsewhere == []
+
+
 def test_a_circle_is_found() -> None:
     drawn = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": []}
 

@@ -28,6 +28,15 @@ _HOLDER = r"(\d{1,10}) ([A-Za-z0-9._-]{1,255}) ([0-9TZ:.-]{1,30})"
 _held: dict[tuple[int, int], int] = {}
 
 
+def locked_at_once(handle: int) -> bool:
+    """Whether an open file is locked now; it stays so for as long as a copy of the handle is open anywhere."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class LockReentered(BridgeheadError):
     """A thread asked for a lock it already holds: it would wait for itself."""
 
@@ -99,13 +108,10 @@ class FileLock:
 
     def _flock(self, handle: int) -> bool:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+            return locked_at_once(handle)
         except OSError as error:
             reason = f"its file system has no locks ({errno.errorcode.get(error.errno or 0, 'unknown')})"
             raise FileFailure(self.path, "locked", reason) from error
-        return True
 
     def _is_still_there(self, locked: os.stat_result) -> bool:
         """Somebody may have removed the file between our opening and locking it."""

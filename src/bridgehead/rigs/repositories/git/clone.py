@@ -1,6 +1,5 @@
 """One clone as the other git modules see it: its git, where it keeps its things, its settings, its lock."""
 
-import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +13,7 @@ from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import translated
 from bridgehead.host.files import read_bounded
-from bridgehead.host.locks import FileLock, read_holder
+from bridgehead.host.locks import FileLock, locked_at_once, read_holder
 from bridgehead.rigs.repositories.errors import GitFailed, cause_of
 from bridgehead.rigs.repositories.git.command import NOTHING, Git, GitAnswer, require_success
 from bridgehead.rigs.repositories.records import MAX_FILE_BYTES
@@ -141,13 +140,10 @@ class Clone:
     def _await_orphans(self, handle: int, timeout_seconds: float) -> None:
         """A shielded call inherits this lock, so it is held for as long as that call runs, whoever started it."""
         deadline = self.clock.monotonic() + timeout_seconds
-        while True:
-            try:
-                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if self.clock.monotonic() > deadline:
-                    raise LockTimeout(str(self.location.lock_file), timeout_seconds) from None
-                self.clock.sleep(_POLL_SECONDS)
+        while not locked_at_once(handle):
+            if self.clock.monotonic() > deadline:
+                raise LockTimeout(str(self.location.lock_file), timeout_seconds)
+            self.clock.sleep(_POLL_SECONDS)
 
 
 class Location(NamedTuple):

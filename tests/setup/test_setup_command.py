@@ -258,3 +258,36 @@ def test_what_could_not_be_written_is_not_shown_as_if_it_had_been(user: Machine)
 
     assert (done.code, done.out) == (2, "")
     assert (user.home / ".claude.json").read_text() == MINE[".claude.json"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "enabled", "warned"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"{project}": "TRUST_FOLDER"}, True, False),
+        ({"{project}/inside": "TRUST_PARENT"}, True, False),
+        ({"/": "TRUST_FOLDER", "{project}": "DO_NOT_TRUST"}, True, True),
+    ],
+)
+def test_a_folder_that_gemini_does_not_trust_is_named(
+    user: Machine, rules: dict[str, str], enabled: bool, warned: bool
+) -> None:
+    folder = user.home / ".gemini"
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps({"security": {"folderTrust": {"enabled": enabled}}}))
+    named = {path.format(project=user.project): rule for path, rule in rules.items()}
+    (folder / "trustedFolders.json").write_text(json.dumps(named))
+
+    said = user.run("setup", "gemini", "--yes").err
+
+    assert (f"warning: gemini does not trust {user.project} yet" in said) is warned
+    assert "does not trust" not in user.run("setup", "gemini", "--undo", "--yes").err
+
+
+@pytest.mark.parametrize(("on", "warned"), [(True, True), (False, False)])
+def test_a_plugin_that_registers_the_server_already_is_named(user: Machine, on: bool, warned: bool) -> None:
+    (user.home / ".claude").mkdir(exist_ok=True)
+    (user.home / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": {"bridgehead@here": on}}))
+
+    assert ("plugin of Claude Code already registers" in user.run("setup", "claude", "--yes").err) is warned

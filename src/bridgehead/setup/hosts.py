@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bridgehead.errors import UserError
 from bridgehead.setup.server_entry import REGISTRATIONS, Launch
@@ -114,6 +115,38 @@ FILES: Final[Mapping[str, HostFiles]] = {
         ".copilot", "COPILOT_HOME", "mcp-config.json", "copilot-instructions.md", ".github/mcp.json", "AGENTS.md"
     ),
 }
+
+
+def remarks_for(host: str, where: Whereabouts) -> list[str]:
+    """What else decides whether a host uses the server, for a user who wonders why it does not."""
+    if host == "claude":
+        folder = Path(where.environ.get("CLAUDE_CONFIG_DIR") or where.home / ".claude")
+        files = [_read_json(one / "settings.json") for one in (folder, where.project / ".claude")]
+        plugins = {name: on for file in files for name, on in dict(file.get("enabledPlugins") or {}).items()}
+        if any(on and name.partition("@")[0] == "bridgehead" for name, on in plugins.items()):
+            return ["the bridgehead plugin of Claude Code already registers the server: use that or this, not both"]
+    if host == "gemini" and not _trusted_by_gemini(where):
+        return [f"gemini does not trust {where.project} yet and starts no MCP servers there; it asks when you start it"]
+    return []
+
+
+def _trusted_by_gemini(where: Whereabouts) -> bool:
+    folder = where.home / ".gemini"
+    trust = (_read_json(folder / "settings.json").get("security") or {}).get("folderTrust") or {}
+    if not trust.get("enabled", True):
+        return True
+    known = {Path(path): rule for path, rule in _read_json(folder / "trustedFolders.json").items()}
+    rules = {path.parent if rule == "TRUST_PARENT" else path: rule for path, rule in known.items()}
+    above = [path for path in (where.project, *where.project.parents) if path in rules]
+    return bool(above) and rules[above[0]] != "DO_NOT_TRUST"
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def edits_for(host: str, reach: Reach, where: Whereabouts, launch: Launch) -> list[Edit]:

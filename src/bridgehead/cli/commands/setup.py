@@ -16,7 +16,7 @@ from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App
 from bridgehead.errors import UserError
 from bridgehead.host.terminal import escape_controls
-from bridgehead.setup.hosts import HOSTS, Reach, Whereabouts, edits_for
+from bridgehead.setup.hosts import HOSTS, Reach, Whereabouts, edits_for, remarks_for
 from bridgehead.setup.planning import Change, Notes, plan_setup, plan_undo, set_up, take_back
 from bridgehead.setup.server_entry import Launch
 
@@ -115,6 +115,8 @@ def _set_up_host(agreement: Agreement, host: str, reach: Reach, *, undo: bool) -
     if written:
         (take_back if undo else set_up)(changes, notes, user)
     _show_outcome(agreement, host, reach.value, changes, written=written, undo=undo)
+    for remark in () if undo else remarks_for(host, where):
+        app.warn(remark)
 
 
 def _launch(app: App, reach: Reach) -> Launch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bridgehead.doctor.checkup import check_system
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import PROGRAMS, Answer, Program, judge_program
 
@@ -45,3 +46,16 @@ def test_diagnoses_are_shown_by_group() -> None:
     checkup = Checkup.of([Diagnosis(group, "x", State.FINE, "m") for group in reversed(Group)])
 
     assert [diagnosis.group for diagnosis in checkup.diagnoses] == list(Group)
+
+
+@pytest.mark.parametrize(
+    ("platform", "state", "message"),
+    [
+        ("linux", State.FINE, "Linux"),
+        ("darwin", State.LOOK, "macOS is supported, but only Linux is tested"),
+        ("win32", State.LOOK, "win32 is not supported; on Windows use it inside WSL 2"),
+    ],
+)
+def test_what_is_known_of_the_system_is_said(platform: str, state: State, message: str) -> None:
+    found = check_system(platform)
+    assert (found.state, found.message) == (state, message)

@@ -242,11 +242,20 @@ CHECKS: Final[tuple[tuple[Group, str, Check], ...]] = (
 )
 
 
+SYSTEMS: Final = {"linux": ("Linux", ""), "darwin": ("macOS", "is supported, but only Linux is tested")}
+
+
+def check_system(platform: str) -> Diagnosis:
+    name, tried = SYSTEMS.get(platform, (platform, "is not supported; on Windows use it inside WSL 2"))
+    state = State.LOOK if tried else State.FINE
+    return Diagnosis(Group.MACHINE, "system", state, f"{name} {tried}".rstrip())
+
+
 def check_everything(assembly: Assembly) -> Checkup:
     """Look at the machine, the settings and the parts, and write one event to the record."""
     version = ".".join(map(str, sys.version_info[:3]))
     python = Diagnosis(Group.MACHINE, "python.found", State.FINE, f"Python {version}")
-    diagnoses = [python, *check_programs(assembly.environ)]
+    diagnoses = [check_system(sys.platform), python, *check_programs(assembly.environ)]
     for group, kind, check in CHECKS:
         diagnoses += _run_check(group, kind, check, assembly)
     if any(found.kind == "settings.broken" for found in diagnoses):

@@ -76,7 +76,8 @@ def test_a_council_can_be_watched_read_and_dismissed_from(hall: Hall, codex: Sta
     calls = council_calls(hall.assembly, review_id)
     assert len(calls) == now.calls and calls[0].name.startswith("codex/1/analysis/")
     assert all(isinstance(one.result, Reply) and one.result.usage.tokens_in for one in calls)
-    assert calls[0].prompt.startswith("You are a Security Auditor") and EVERYTHING["outputs"][0]["title"] in calls[0].result.text
+    assert calls[0].prompt.startswith("You are a Security Auditor")
+    assert EVERYTHING["outputs"][0]["title"] in calls[0].result.text
 
     with pytest.raises(UserError, match="is CRITICAL"):
         dismiss_finding(hall.assembly, review_id, DismissRequest("SS001", "x"))

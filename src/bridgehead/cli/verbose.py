@@ -36,7 +36,8 @@ def show_what_happens(program: str) -> None:
             opened.add(file)
             tell(f"opening {file}")
         elif event == "socket.connect":
-            tell(f"connecting to {_address(arguments[1])}")
+            place = arguments[1]
+            tell("connecting to " + (":".join(map(str, place[:2])) if isinstance(place, tuple) else os.fsdecode(place)))
 
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))
@@ -46,7 +47,3 @@ def show_what_happens(program: str) -> None:
     logger.propagate = False
     atexit.register(lambda: tell(f"ended after {time.monotonic() - begun:.2f} s"))
     sys.addaudithook(heard)
-
-
-def _address(given: Any) -> str:
-    return ":".join(map(str, given[:2])) if isinstance(given, tuple) else os.fsdecode(given)

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.flows.fleet import DEFAULT_QUEUE
+from bridgehead.assembly.flows.views import fleet_load
 from bridgehead.assembly.flows.worker import Limit
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError
@@ -28,11 +31,14 @@ def test_runs_wait_for_their_time_and_go_by_priority(fleet: TestFleet, submit: S
 
     # The same key is the same run, whoever submits it.
     assert submit("note", settings={"line": "again"}, key="k") == again
+    assert fleet.fleet.load() == {(DEFAULT_QUEUE, "queued"): 4, (DEFAULT_QUEUE, "waiting"): 1}
     fleet.worker("--concurrency", "1")
     for run in (last, first, middle, again):
         fleet.until_state(run, RunStatus.COMPLETED)
 
     assert fleet.effects == ["first", "middle", "last", "again"]
+    here = Assembly(fleet.folder, {"BRIDGEHEAD_STORE_URL": fleet.fleet.address.record_url, "HOME": str(fleet.folder)})
+    assert fleet_load(here) == {(DEFAULT_QUEUE, "waiting"): 1}
     assert fleet.fleet.submit("note", {"line": "again"}, key="k").result == "again"
     assert fleet.fleet.status(later).run.status is RunStatus.WAITING
     fleet.fleet.cancel(later)

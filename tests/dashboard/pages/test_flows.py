@@ -79,6 +79,18 @@ def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_fou
     assert "is not a state of a flow" in flows.page("/flows?state=odd", 422)
 
 
+def test_what_the_fleet_has_under_way_is_shown_by_queue_and_worker(
+    flows: FlowsAndPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Fleet" not in flows.page("/flows")
+    load = {("default", "<b>den</b>"): 1, ("default", "queued"): 1200}
+    monkeypatch.setattr("bridgehead.dashboard.pages.flows.fleet_load", lambda _assembly: load)
+
+    shown = flows.page("/flows")
+
+    assert "&lt;b&gt;den&lt;/b&gt;" in shown and ">1 run<" in shown and ">1,200 runs<" in shown
+
+
 def test_a_run_that_failed_shows_its_traceback_while_its_files_are_there(flows: FlowsAndPages) -> None:
     def broken(ctx: Context) -> Any:
         return ctx.step("build", lambda: {}["<missing>"])

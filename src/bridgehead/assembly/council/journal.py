@@ -211,10 +211,6 @@ class MadeCall(NamedTuple):
     result: Reply | CallFailed | None
 
 
-def _unpacked(text: str | None) -> str:
-    return zlib.decompress(b64decode(text)).decode("utf-8", "replace") if text else ""
-
-
 class StoredCalls:
     """The calls of one council (`CallJournal`); remembers a signal that ended the run in this process."""
 
@@ -231,16 +227,16 @@ class StoredCalls:
 
     def started(self, call: Call, at: str) -> None:
         path = f"{_STARTED}/{call.key}"
-        packed = b64encode(zlib.compress(call.prompt.encode("utf-8", "surrogatepass"))).decode()
+        packed = b64encode(zlib.compress(call.prompt.encode("utf-8", "replace"))).decode()
         self._append(path, _STARTED, at, input_sha=call.prompt_sha256, result=packed)
 
     def made(self) -> list[MadeCall]:
         """Every call in the order they were started, each with what came back; last those asked of our own host."""
         results = {str(one.key): one for one in self._inputs if isinstance(one, Reply | CallFailed)}
         made = {
-            name: MadeCall(name, record.started, _unpacked(record.result), results.get(name))
+            name: MadeCall(name, record.started, zlib.decompress(b64decode(packed)).decode(), results.get(name))
             for path, record in self._journal.lookup(self._review_id).items()
-            if record.kind == _STARTED and (name := path.removeprefix(f"{_STARTED}/"))
+            if (packed := record.result) and record.kind == _STARTED and (name := path.removeprefix(f"{_STARTED}/"))
         }
         made |= {name: MadeCall(name, one.at, "", one) for name, one in results.items() if name not in made}
         return list(made.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -189,6 +190,12 @@ class Fleet:
         waiting = [(run_id, _job_of(one).attempts) for run_id, one in newest if one.status == "DELAYED"]
         agents = {run_id: tuple(str(made.document["agent_name"]) for made in asked) for run_id, asked in waiting}
         return ListResult(tuple(_run_of(one) for _, one in newest), waits_for=agents)
+
+    def load(self) -> Counter[tuple[str, str]]:
+        """How many runs of each queue a worker has, or nobody yet: by queue and worker, `queued` or `waiting`."""
+        unheld = {"ENQUEUED": "queued", "DELAYED": "waiting"}
+        found = self._all(name=FLOW_JOB, status=["PENDING", *unheld], load_input=False, load_output=False)
+        return Counter((str(one.queue_name), unheld.get(one.status, str(one.executor_id))) for one in found)
 
     def status(self, reference: str | None) -> StatusResult:
         """One run with its steps, and what it waits for."""

@@ -86,6 +86,17 @@ def list_flows(assembly: Assembly, store: Store, *, limit: int = 50) -> tuple[Fl
     return tuple(sorted(found.values(), key=lambda flow: flow.started_at, reverse=True)[:limit])
 
 
+def fleet_load(assembly: Assembly) -> dict[tuple[str, str], int]:
+    """What the fleet of this record has under way; nothing where there is none, or it cannot be reached."""
+    from bridgehead.assembly.flows.fleet import has_begun, open_fleet
+
+    with suppress(BridgeheadError, ImportError):
+        if has_begun(assembly.record_url):
+            with open_fleet(assembly.record_url) as fleet:
+                return fleet.load()
+    return {}
+
+
 def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
     """The flow with this id, or the only one whose id ends in it; NotFound when there is none."""
     try:

@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.flows.views import FlowView, OpenFlowRequest, list_flows, view_flow, why_unfit
+from bridgehead.assembly.flows.views import FlowView, OpenFlowRequest, fleet_load, list_flows, view_flow, why_unfit
 from bridgehead.assembly.pending import UnfitAnswer
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, RunState
@@ -78,6 +78,7 @@ def show_list(context: PageContext, request: Request) -> Response:
         PAGE,
         "flows.html",
         flows=paging.cut(flows),
+        fleet=fleet_load(context.assembly),
         state=state,
         states=[str(one) for one in RunState],
         before=paging.before(),

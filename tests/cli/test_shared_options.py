@@ -11,6 +11,7 @@ import click
 import pytest
 
 from bridgehead.cli.tree import bridgehead
+from bridgehead.cli.verbose import _AROUND
 from support import forked
 from support.installed import SCRIPTS
 
@@ -106,6 +107,15 @@ def test_verbose_shows_no_credentials(project: Path, env: dict[str, str]) -> Non
     told = run(project, env, "rig", "sync", "--verbose")
 
     assert "starting git" in told.stderr and "token-1" not in told.stdout + told.stderr
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["/usr/bin/bwrap --unshare-user --bind /tmp /tmp --chdir /tmp --", "/x/python -I -S /x/host/confinement.py a b --"],
+)
+def test_a_confined_program_is_named_without_its_confinement(around: str) -> None:
+    assert _AROUND.sub("", f"{around} /usr/bin/codex exec -- -") == "/usr/bin/codex exec -- -"
+    assert _AROUND.sub("", "git -c gc.auto=0 -c core.pager=cat status -- x") == "git status -- x"
 
 
 def test_quiet_and_verbose_exclude_each_other(project: Path, env: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from bridgehead.host.terminal import escape_controls, truncate
 
 LONGEST: Final = 200
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/@\s]+@")
-_SETTINGS: Final = re.compile(r"(?<=^git) (-c \S+ )+")
+_AROUND: Final = re.compile(r"^\S+(bwrap| -I -S \S+confinement\.py) .*? -- |(?<=^git )(-c \S+ )+")
 
 
 def show_what_happens(program: str) -> None:
@@ -31,7 +31,7 @@ def show_what_happens(program: str) -> None:
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
-            tell("starting " + _SETTINGS.sub(" ", shlex.join(map(os.fsdecode, arguments[1]))))
+            tell("starting " + _AROUND.sub("", shlex.join(map(os.fsdecode, arguments[1]))))
         elif event == "sqlite3.connect" and (file := os.fsdecode(arguments[0])) not in opened:
             opened.add(file)
             tell(f"opening {file}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -81,6 +82,18 @@ def test_quiet_leaves_out_notes_and_keeps_errors(project: Path, env: dict[str, s
     assert (refused.returncode, refused.stdout) == (1, "") and "no pending item 'nothing'" in refused.stderr
 
 
+@pytest.mark.parametrize(("given", "noted"), [((), True), (("--quiet",), False)])
+def test_quiet_leaves_out_what_comes_after_an_answer(
+    given: tuple[str, ...], noted: bool, project: Path, env: dict[str, str]
+) -> None:
+    assert run(project, env, "flow", "run", "ask", "--agent", "boss", "--prompt", "Ship it?").returncode == 42
+
+    answered = run(project, env, "answer", "q-1", "yes", *given)
+
+    assert (answered.returncode, answered.stdout) == (0, "q-1 answered: ask: Ship it?\n")
+    assert ("bridgehead flow resume --dir" in answered.stderr) is noted and bool(answered.stderr) is noted
+
+
 def test_quiet_keeps_warnings(project: Path, env: dict[str, str]) -> None:
     (project / "bridgehead.toml").write_text("[councl]\nintensity = 'quick'\n")
     loud = run(project, env, "events")
@@ -99,14 +112,13 @@ def test_verbose_shows_what_is_started_and_opened_and_what_a_council_does(projec
 
 
 def test_verbose_shows_no_credentials(project: Path, env: dict[str, str]) -> None:
-    subprocess.run(
-        ["git", "-C", project, "remote", "add", "origin", "https://me:token-1@127.0.0.1:9/x.git"], check=True
+    starts = (
+        "import subprocess; from bridgehead.cli.verbose import show_what_happens; show_what_happens('bridgehead');"
+        "subprocess.run(['git', 'ls-remote', 'https://me:token-1@127.0.0.1:9/x.git'])"
     )
-    assert run(project, env, "rig", "init", "--rig-id", "den").returncode == 0
+    told = subprocess.run([sys.executable, "-c", starts], cwd=project, env=env, capture_output=True, text=True).stderr
 
-    told = run(project, env, "rig", "sync", "--verbose")
-
-    assert "starting git" in told.stderr and "token-1" not in told.stdout + told.stderr
+    assert "bridgehead: starting git ls-remote https://127.0.0.1:9/x.git" in told and "token-1" not in told
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,12 @@ def for_this_installation(hint: str) -> str:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        url = json.loads(distribution("bridgehead").read_text("direct_url.json") or "{}").get("url", "")
+        found = distribution("bridgehead")
+        url = json.loads(found.read_text("direct_url.json") or "{}").get("url", "")
+        usual = "uv pip install" if (found.read_text("INSTALLER") or "").strip() == "uv" else "pip install"
     except (PackageNotFoundError, ValueError):
-        url = ""
-    tools = {"/uv/tools/": "uv tool install", "/pipx/venvs/": "pipx install --force"}
-    tool = next((words for mark, words in tools.items() if mark in sys.prefix), "pip install")
+        url, usual = "", "pip install"
+    tools = {"/uv/tools/": "uv tool install", "/uv/archive-": "uv tool install", "/pipx/": "pipx install --force"}
+    tool = next((words for mark, words in tools.items() if mark in sys.prefix), usual)
     source = url.removeprefix("file://") if url.startswith("file://") else "bridgehead"
     return hint.replace("pip install 'bridgehead[", f"{tool} '{source}[")

@@ -130,18 +130,22 @@ def test_the_extras_bring_what_they_are_said_to_bring() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "url", "line"),
+    ("prefix", "url", "installer", "line"),
     [
-        ("/home/a/.local/share/uv/tools/bridgehead", "", "uv tool install 'bridgehead[bus]'"),
-        ("/home/a/.local/share/pipx/venvs/bridgehead", "", "pipx install --force 'bridgehead[bus]'"),
-        ("/venv", "file:///src/bridgehead", "pip install '/src/bridgehead[bus]'"),
-        ("/venv", "https://example.com/bridgehead.whl", "pip install 'bridgehead[bus]'"),
+        ("/home/a/.local/share/uv/tools/bridgehead", "", "uv", "uv tool install 'bridgehead[bus]'"),
+        ("/home/a/.cache/uv/archive-v0/Nc9r6jmt", "", "uv", "uv tool install 'bridgehead[bus]'"),
+        ("/home/a/.local/share/pipx/venvs/bridgehead", "", "pip\n", "pipx install --force 'bridgehead[bus]'"),
+        ("/home/a/.cache/pipx/5d1b4e2c", "", "pip\n", "pipx install --force 'bridgehead[bus]'"),
+        ("/venv", "file:///src/bridgehead", "pip\n", "pip install '/src/bridgehead[bus]'"),
+        ("/venv", "file:///src/bridgehead", "uv", "uv pip install '/src/bridgehead[bus]'"),
+        ("/venv", "https://example.com/bridgehead.whl", None, "pip install 'bridgehead[bus]'"),
     ],
 )
 def test_the_install_line_is_that_of_the_installer(
-    monkeypatch: pytest.MonkeyPatch, prefix: str, url: str, line: str
+    monkeypatch: pytest.MonkeyPatch, prefix: str, url: str, installer: str | None, line: str
 ) -> None:
-    told = SimpleNamespace(read_text=lambda _: json.dumps({"url": url}) if url else None)
+    files = {"direct_url.json": json.dumps({"url": url}) if url else None, "INSTALLER": installer}
+    told = SimpleNamespace(read_text=files.__getitem__)
     monkeypatch.setattr("sys.prefix", prefix)
     monkeypatch.setattr("importlib.metadata.distribution", lambda _: told)
     assert for_this_installation("install it: pip install 'bridgehead[bus]'") == f"install it: {line}"

@@ -105,8 +105,7 @@ def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
         from bridgehead.cli.verbose import show_what_happens
 
         show_what_happens(PROGRAM)
-    ours = [word for word in arguments[:place] if word not in manner]
-    return ours + arguments[place:], "--quiet" in manner
+    return [word for word in arguments[:place] if word not in manner] + arguments[place:], "--quiet" in manner
 
 
 def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> int:

@@ -20,8 +20,7 @@ _AROUND: Final = re.compile(r"^\S+(bwrap| -I -S \S+confinement\.py) .*? -- |(?<=
 
 def show_what_happens(program: str) -> None:
     """From now on until the process ends; forked children keep it to themselves."""
-    begun, ours = time.monotonic(), os.getpid()
-    opened: set[str] = set()
+    begun, ours, opened = time.monotonic(), os.getpid(), set[str]()
 
     def tell(text: str) -> None:
         if os.getpid() == ours:

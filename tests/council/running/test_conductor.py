@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from bridgehead.contract.task import BridgeInput
@@ -149,6 +150,17 @@ def test_a_council_of_two_ends_in_one_report() -> None:
     assert watcher.events("claude")[0] == "bridge_start"
     assert watcher.events("claude")[-1] == "bridge_complete"
     assert set(watcher.acceptances) == {"claude", "codex"}
+
+
+def test_prompts_are_kept_without_the_secrets_in_them() -> None:
+    journal, key = MemoryJournal(), "AKIA" + "IOSFODNN7EXAMPLQ"
+    asked = msgspec.structs.replace(TASK, context_summary=f"the key is {key}, the password hunter-two")
+    means = Means(journal=journal, mask=lambda text: text.replace("hunter-two", "[masked]"))
+
+    run(council("claude", task=asked), ScriptedSeats(scripts("claude")), means)
+
+    kept = "".join(call.prompt for call in journal.calls)
+    assert "[masked]" in kept and "hunter-two" not in kept and key not in kept
 
 
 def test_every_prefix_of_a_journal_leads_to_the_same_report_and_no_finished_call_is_made_again() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from bridgehead.flows import AskFailed, AsyncContext, Context, Failed, Flow, asking, flow
 from bridgehead.flows.fleet import Job, PassEnd, records_of, run_pass
+from bridgehead.flows.operations.inspect import steps_of
 from bridgehead.flows.words import RunStatus
 from bridgehead.host.clock import ManualClock
 
@@ -238,6 +239,8 @@ def test_a_failed_step_is_kept_and_made_again_when_the_run_is_retried() -> None:
     passes = Passes(building)
     failed = passes.next()
     assert failed.error == "StepFailed: step build#0 raised OSError: disk full"
+    step = steps_of(records_of([[value for _, value in kept] for kept in passes.kept], ()).values(), ())[-1]
+    assert step.traceback and step.traceback.startswith("Traceback") and 'raise OSError("disk full")' in step.traceback
 
     broken = False
     passes.job = passes.job.next(forget="build#0")

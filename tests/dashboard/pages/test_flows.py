@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from bridgehead.contract.record_words import Part, PendingState, RunState
 from bridgehead.control_plane.records import PendingFilter, Run
 from bridgehead.dashboard.pages.flows import PAGE_LENGTH, shown_steps
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow
+from bridgehead.flows.calls import StepFailed
 from bridgehead.flows.errors import FlowFailed
 from bridgehead.flows.operations.inspect import Step
 from bridgehead.host.clock import ManualClock
@@ -42,7 +44,7 @@ def hostile_view() -> FlowView:
     """A run of which every text is an attack, whatever a journal would have let through."""
     text, at = HOSTILE_LINE, "2026-11-14T10:15:02.000Z"
     summary = FlowSummary(text, text, RunState.WAITING, text, at, text, text, text, (text,))
-    steps = (Step(f"{text}/{text}#0", text, text, text, text, text),)
+    steps = (Step(f"{text}/{text}#0", text, text, text, text, text, text),)
     asked = OpenFlowRequest(text, text, text, text, 1, text, text, {text: text}, text, text, 2, queued=False)
     return FlowView(summary, {text: text}, steps, (asked,), traceback=text)
 
@@ -105,7 +107,27 @@ def test_a_run_that_failed_shows_its_traceback_while_its_files_are_there(flows: 
     assert "Traceback (most recent call last)" in shown and "KeyError: '<missing>'" in shown
     assert 'lambda: {}["<missing>"]' in shown and "<missing>" not in flows.page(f"/flows/{flow_id}")
     (failed.value.post_mortem / "traceback.txt").unlink()
-    assert "most recent call last" not in flows.page(f"/flows/{flow_id}")
+    kept = flows.page(f"/flows/{flow_id}")
+    assert 'id="traceback"' not in kept and kept.count("most recent call last") == 1, (
+        "that of the step is in the journal"
+    )
+
+
+def test_a_step_that_failed_shows_its_traceback_though_its_flow_went_on(flows: FlowsAndPages) -> None:
+    def missing() -> Any:
+        return {}["<missing>"]
+
+    def careful(ctx: Context) -> Any:
+        with suppress(StepFailed):
+            ctx.step("build", missing)
+        return ctx.step("other", lambda: "other")
+
+    flow_id = flows.run("one", Flow("release", "1", careful)).flow_id
+
+    shown = html.unescape(flows.page(f"/flows/{flow_id}"))
+
+    assert shown.count("Traceback of ") == 1 and "Traceback of build" in shown and "in missing" in shown
+    assert 'return {}["<missing>"]' in shown and "<missing>" not in flows.page(f"/flows/{flow_id}")
 
 
 def test_flows_of_all_projects_are_listed_and_filtered_by_state(flows: FlowsAndPages) -> None:

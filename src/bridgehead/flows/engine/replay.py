@@ -47,6 +47,7 @@ def encoded(value: Any, what: str) -> str:
 
 
 LONGEST_BACKOFF_SECONDS: Final = 300.0
+MOST_TRACEBACK_CHARACTERS: Final = 100_000
 
 
 def lane_of(path: str) -> str:
@@ -197,9 +198,12 @@ class Replay:
                 return self.add(path, kind, input_sha, encoded(value, f"{path} has run; its result"), started)
 
     def failed(self, path: str, kind: str, input_sha: str | None, error: Exception, started: str) -> StepFailed:
-        """The last try failed: a result like any other, which a resumed flow must meet again."""
+        """The last try failed: recorded, with its traceback as the result, so that a resumed flow meets it again."""
+        import traceback
+
+        trace = json.dumps("".join(traceback.format_exception(error))[-MOST_TRACEBACK_CHARACTERS:])
         failure = json.dumps([type(error).__name__, str(error)])
-        self._append(Record(path, kind, input_sha, FAILED, None, failure, started, self.now()))
+        self._append(Record(path, kind, input_sha, FAILED, trace, failure, started, self.now()))
         return StepFailed(path, type(error).__name__, str(error))
 
     def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:

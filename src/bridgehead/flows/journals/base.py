@@ -37,6 +37,7 @@ class Record(NamedTuple):
     status: str
     """`completed`, `fallback` or `failed`."""
     result: str | None
+    """Of a step that failed: its traceback."""
     error: str | None
     started: str
     ended: str

@@ -15,7 +15,7 @@ from bridgehead.flows.engine.asks import Ask, Blocked, OpenCall
 from bridgehead.flows.engine.context import Context, PhasedContext
 from bridgehead.flows.engine.engine import run_function
 from bridgehead.flows.engine.mailbox import Mailbox
-from bridgehead.flows.engine.replay import Replay
+from bridgehead.flows.engine.replay import FAILED, Replay
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs, open_sqlite
 from bridgehead.flows.engine.settlement import Rules
@@ -42,6 +42,7 @@ class Step(NamedTuple):
     started: str
     ended: str | None = None
     error: str | None = None
+    traceback: str | None = None
 
     @property
     def name(self) -> str:
@@ -59,7 +60,7 @@ def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[St
     A record knows when its last pass began. What contains other steps began with the first of them, an ask when it was
     first handed out, however often the run was resumed since.
     """
-    asked = _first_asked(attempts)
+    asked = {attempt.path: str(attempt.document.get("created_at", "")) for attempt in reversed(attempts)}
     steps = {record.path: _recorded(record, asked.get(record.path)) for record in records}
     for path, call in outstanding_calls(attempts).items():
         steps[path] = Step(path, "ask", call.current.status.value, asked[path])
@@ -70,16 +71,10 @@ def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[St
     return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
 
 
-def _first_asked(attempts: Iterable[Attempt]) -> dict[str, str]:
-    asked: dict[str, str] = {}
-    for attempt in attempts:
-        asked.setdefault(attempt.path, str(attempt.document.get("created_at", "")))
-    return asked
-
-
 def _recorded(record: Record, asked: str | None) -> Step:
     error = None if record.error is None else ": ".join(str(part) for part in json.loads(record.error))
-    return Step(record.path, record.kind, record.status, asked or record.started, record.ended, error)
+    trace = json.loads(record.result or "null") if record.status == FAILED else None
+    return Step(record.path, record.kind, record.status, asked or record.started, record.ended, error, trace)
 
 
 def _containing(parent: Step | None, path: str, inside: Step) -> Step:

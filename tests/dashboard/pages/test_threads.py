@@ -212,7 +212,7 @@ def test_a_reply_is_what_rig_send_would_have_sent(rigs: RigsAndPages) -> None:
     taken_on = {"type": "ACK", "to": "win-5080", "text": "tomorrow", "by": "1d", "push": "yes"}
     assert "ACK sent to win-5080" in rigs.note(rigs.web.post(f"{mac.address}/replies", **taken_on))
     assert any("by 20" in one.read_text() for one in (mac.clone.path / "replies").glob("ACK*.md"))
-    assert "bridgehead rig send TYPE replies --to" in rigs.page(f"{mac.address}/replies")
+    assert "bridgehead rig send TYPE --thread replies --to" in rigs.page(f"{mac.address}/replies")
     warned = rigs.note(rigs.web.post(f"{mac.address}/replies", type="ACK", to="win-5080", text="later", tldr="x" * 300))
     assert "ACK" in warned and "warning: tldr is 300 chars" in warned
 

@@ -136,7 +136,9 @@ class Rig:
         """The configuration where there is a usable one, for commands that can do without (rigs §2)."""
         try:
             return self.config
-        except ConfigError:
+        except ConfigError as error:
+            if self.repository.has_file(CONFIG_PATH):
+                self.tell_once(f"warning: {error.message}; nothing in it counts until that is mended")
             return None
 
     @cached_property

@@ -69,6 +69,7 @@ def test_quarantine_list_and_show_name_it_and_verify_does_not_fail_for_ever(mac:
     assert (entry["path"], entry["kinds"]) == ("demo-01/VERIFY.md", ["thread_mismatch"])
     shown = mac.rig("quarantine", "show", "demo-01/VERIFY.md").ok()
     assert f"quarantine: lift demo-01/VERIFY.md {entry['blob']}" in shown.out and "evil" not in shown.out
+    assert "thread_mismatch: it names another thread" in shown.err
     assert mac.rig("quarantine", "show", "demo-01/NO.md").code == 1
     assert mac.rig("quarantine").code == 1
     assert "rig-bridge quarantine list" in mac.rig("quarantine", "--help").ok().out
@@ -205,6 +206,64 @@ def test_a_signed_verdict_of_a_trusted_human_decides(
 
     assert f"state={state}" in mac.rig("quarantine", "list").out
     assert ("file=VERIFY.md" in mac.rig("inbox").out) is waiting
+
+
+@needs_ssh_keygen
+def test_a_verdict_holds_in_the_clone_it_comes_from_if_that_trusts_the_key(
+    bridge: Bridge, mac: Clone, windows: Clone
+) -> None:
+    relay = bridge.clone("r", "mike-relay")
+    key = with_signing_key(relay, bridge.base)
+    pushed(windows, {**BAD, "demo-01/VERIFY-2.md": envelope("VERIFY", thread="other-01")})
+    relay.rig("sync", "--auto").ok()
+    asked = relay.rig("thread", "demo-01", "--json").json["envelopes"][0]["frontmatter"]["body_hash"]
+    arguments = ("relay", "DECISIONS", "--thread", "demo-01", "--in-reply-to", asked, "--body-file", "-")
+
+    def decide(filename: str) -> str:
+        lines = relay.rig("quarantine", "show", f"demo-01/{filename}", "--json").json["verdict_lines"]
+        return relay.rig(*arguments, stdin=f"{lines['lift']}\n").ok().err
+
+    assert "lifts the quarantine of demo-01/VERIFY.md, but not in this clone" in decide("VERIFY.md")
+    assert "state=lifted" not in relay.rig("quarantine", "list").out
+    relay.rig("trust", "add", "mike@example.com", str(key)).ok()
+
+    said = decide("VERIFY-2.md")
+
+    assert "lifts the quarantine of demo-01/VERIFY-2.md\n" in said and "thread_mismatch" not in said
+    assert "path=demo-01/VERIFY-2.md state=lifted" in relay.rig("quarantine", "list").out
+
+
+def test_what_nothing_speaks_against_any_more_leaves_the_quarantine_with_the_next_verify(
+    mac: Clone, windows: Clone
+) -> None:
+    pushed(windows, BAD | {"demo-01/VERIFY-2.md": envelope("VERIFY", said="please look")})
+    config = mac.path / ".bridge/config.yaml"
+    usual = config.read_text()
+    config.write_text(f"{usual}require_signed: all\n")
+    mac.rig("sync", "--auto").ok()
+    assert "held=2" in mac.rig("quarantine", "list").out
+
+    config.write_text(usual)
+    verified = mac.rig("verify").ok()
+
+    assert "quarantined=1" in verified.out and "(quarantined: )" not in verified.err
+    assert mac.rig("quarantine", "list").out.count("path=") == 1
+    assert "file=VERIFY-2.md" in mac.rig("inbox").out
+
+
+def test_a_configuration_that_cannot_be_used_is_named_by_commands_that_do_without(mac: Clone) -> None:
+    config = mac.path / ".bridge/config.yaml"
+    config.write_text(f"{config.read_text()}require_signed: sometimes\n")
+
+    assert "warning: .bridge/config.yaml: require_signed must be one of" in mac.rig("verify").ok().err
+
+
+def test_what_is_not_shown_is_not_said_to_be_in_a_quarantine_that_does_not_list_it(mac: Clone, windows: Clone) -> None:
+    pushed(windows, BAD)
+    mac.git("pull", "-q")
+
+    assert "! demo-01/VERIFY.md (thread_mismatch); not shown" in mac.rig("thread", "demo-01").ok().err
+    assert mac.rig("quarantine", "list").out == "rig-bridge: quarantine held=0\n"
 
 
 @needs_reference

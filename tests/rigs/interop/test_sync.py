@@ -54,3 +54,53 @@ def test_the_gate_says_a_line_per_check_with_the_remedy_of_those_that_fail(mac: 
         "rig-bridge: ahead: 1 commit to push: rig-bridge push",
         "rig-bridge: index: ok",
     ]
+
+
+def test_a_remote_that_went_back_is_said_to_have_lost_commits(bridge: Bridge, mac: Clone) -> None:
+    opened(mac)
+    bridge.clone("b").git("push", "-q", "--force", "origin", "HEAD~1:main")
+
+    told = mac.rig("sync").ok().err
+
+    assert "the remote's history was rewritten: a commit it had is gone" in told
+    mac.git("push", "-q", "--force-with-lease")  # the remedy that is named
+    assert "rewritten" not in mac.rig("sync").ok().err
+
+
+def test_the_remedy_for_a_rewritten_history_keeps_what_was_never_pushed(bridge: Bridge, mac: Clone) -> None:
+    opened(mac)
+    mac.rig("send", "STATE", "--thread", "demo-01", "--to", "windows-5080", "--no-push").ok()
+    bridge.clone("c").git("push", "-q", "--force", "origin", "HEAD~1:main")
+    appended(bridge, "demo-02/ACK.md", ENVELOPE.format("demo-02"))
+
+    told = mac.rig("sync", "--auto").ok().err
+
+    mac.git(*told.partition("accept it (git ")[2].partition(")")[0].split())
+    assert mac.rig("push").ok().out.startswith("rig-bridge: push turns=1 ")
+    assert sorted(mac.git("ls-tree", "-r", "--name-only", "origin/main").split()) == [
+        "demo-01/STATE.md",
+        "demo-02/ACK.md",
+    ]
+
+
+def opened(clone: Clone) -> None:
+    clone.rig("new", "demo-01").ok()
+    clone.rig("send", "REQUEST", "--thread", "demo-01", "--to", "windows-5080").ok()
+    clone.rig("sync").ok()
+
+
+def test_a_sync_that_commits_nothing_does_not_speak_of_a_commit(mac: Clone) -> None:
+    mac.git("remote", "set-url", "origin", "http://127.0.0.1:9/x.git")
+
+    failed = mac.rig("sync")
+
+    assert failed.code == 1 and "cannot be reached now" in failed.err and "the commit" not in failed.err
+
+
+def test_a_lock_that_is_in_the_way_of_a_commit_is_called_a_lock(mac: Clone) -> None:
+    opened(mac)
+    (mac.path / ".git/index.lock").touch()
+
+    failed = mac.rig("send", "STATE", "--thread", "demo-01", "--to", "windows-5080")
+
+    assert failed.code == 1 and "another git process holds this lock" in failed.err

@@ -30,7 +30,9 @@ def run_rig(arguments: Sequence[str], *, program: str, quiet: bool = False) -> i
     shown_as = program if program == "rig-bridge" else f"{program} rig"
     name, *rest = arguments or ["--help"]
     if os.environ.get("DEBUG_RIG_BRIDGE", "").strip().lower() not in _FALSY:
-        _debug_line(program, name if arguments else "(no command)")
+        runtime = ".".join(map(str, sys.version_info[:3]))
+        command = name if arguments else "(no command)"
+        sys.stderr.write(f"{program}: v{__version__} {command} (Python {runtime}, platform {sys.platform})\n")
     if name in ("--version", "-v"):
         sys.stdout.write(f"{__version__}\n")
         return ExitCode.DONE
@@ -103,8 +105,3 @@ def _root() -> str | None:
         return GitRepository().root
     except BridgeheadError:
         return None
-
-
-def _debug_line(program: str, command: str) -> None:
-    runtime = f"Python {sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
-    sys.stderr.write(f"{program}: v{__version__} {command} ({runtime}, platform {sys.platform})\n")

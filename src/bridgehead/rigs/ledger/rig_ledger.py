@@ -89,8 +89,10 @@ class RigLedger:
             if thread_id is None:
                 database.move_cursor(self._repo, self._head)
         pushed = self._push_again(thread_id)
+        here, note = {record.commit for record in history}, "the commit is no longer in history"
         with self._changing() as database:
-            superseded = self._mark_vanished(database, history, thread_id)
+            gone = [message for message in database.messages(thread_id) if message.commit_sha not in here]
+            superseded = sum(database.move(one, Lifecycle.SUPERSEDED, rig=self._own, note=note) for one in gone)
         return Reconciled(added, pushed, superseded)
 
     def replay(self, thread_id: str | None) -> Replayed:
@@ -160,12 +162,6 @@ class RigLedger:
             self._rig.tell("warning: the remote has new commits; rig-bridge sync shows them")
             return 0
         return len(mine)
-
-    def _mark_vanished(self, database: LedgerDatabase, history: Sequence[CommitRecord], thread_id: str | None) -> int:
-        here = {record.commit for record in history}
-        gone = [message for message in database.messages(thread_id) if message.commit_sha not in here]
-        note = "the commit is no longer in history"
-        return sum(database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note) for message in gone)
 
     def _messages(self, history: Iterable[CommitRecord]) -> Iterator[Message]:
         """Every envelope that a history adds, with the content it was added with; none that is kept apart."""

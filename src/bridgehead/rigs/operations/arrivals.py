@@ -86,8 +86,8 @@ def inspect(rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool 
     """
     incoming = rig.repository.compare(remote_head)
     report = _report(incoming)
-    if report.both_ahead:
-        report = report._replace(gone=len(rig.repository.gone_from_remote(remote_head)))
+    if report.local_ahead:
+        report = report._replace(gone=tuple(rig.repository.gone_from_remote(remote_head)))
     if not report.remote_ahead:
         return Arrival(report, report_on(()), None)
     from bridgehead.rigs.operations.verification import Verifier, findings_of, human_verdicts, subjects_of
@@ -174,22 +174,23 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
         rig.tell(f"! {found.path} ({apart_as}{', '.join(found.kinds)})")
     if arrival.refusal is None:
         for verdict in arrival.verdicts:
-            rig.tell(f"{verdict.said_in} {'lifts' if verdict.lifts else 'confirms'} the quarantine of {verdict.path}")
-    if arrival.refusal is None and apart:
-        rig.tell("rig-bridge quarantine show <path> says what is known about it")
+            rig.tell(str(verdict))
+        if apart:
+            rig.tell("rig-bridge quarantine show <path> says what is known about it")
 
 
 def remedy(arrival: Arrival) -> str | None:
-    """What to do about a refusal."""
-    if arrival.refusal is None:
-        return None
+    """What to do about a refusal, or about a remote that has lost something."""
     changed, remote = arrival.report.changed, arrival.report.remote_head[:7]
     if gone := arrival.report.gone:
-        commits = f"{gone} commits it had are" if gone != 1 else "a commit it had is"
+        commits, them = (f"{len(gone)} commits it had are", "them") if gone[1:] else ("a commit it had is", "it")
         return (
-            f"the remote's history was rewritten: {commits} gone (git log {remote}..HEAD shows it); "
-            f"ask who did it, then accept it (git reset --keep {remote}) or restore them (git push --force-with-lease)"
+            f"the remote's history was rewritten: {commits} gone (git log {remote}..{gone[0][:7]} shows {them}); ask "
+            f"who did it, then accept it (git rebase --onto {remote} {gone[0][:7]}) or restore {them} "
+            "(git push --force-with-lease)"
         )
+    if arrival.refusal is None:
+        return None
     if arrival.refusal is Refusal.NON_APPEND and not any(change.touches_thread for change in changed):
         return f"the remote has {TAKE_NON_ENVELOPES}"
     if arrival.refusal is Refusal.NON_APPEND:

@@ -65,7 +65,8 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
 
     at_first_sight, arrived, conflicts = [], [], []
     for name in naming:
-        thread = _turns(known, name) if name != MEMBERS_THREAD else []
+        # In no order: what waits is sorted once it is found, which in most threads is nothing.
+        thread = [listed.turn for listed in known.listing(name).envelopes] if name != MEMBERS_THREAD else []
         owed = owed_in(thread, lambda _turn: True) if thread else []
         delivered = unseen_deliveries(rig, known, thread, own)
         ends = closings(thread)
@@ -178,11 +179,6 @@ def _concerned(thread: Sequence[Turn], owed: Sequence[Obligation]) -> Iterator[T
 
 
 _NOTHING_AGAINST = Verification(VerificationState.UNVERIFIED)
-
-
-def _turns(known: Catalogue, thread_id: str) -> list[Turn]:
-    """In no order: what waits is sorted once it is found, which in most threads is nothing."""
-    return [envelope.turn for envelope in known.listing(thread_id).envelopes]
 
 
 def _newest_first(debts: Iterable[Debt]) -> list[Debt]:

@@ -31,7 +31,7 @@ class QuarantineEntry(NamedTuple):
         return [
             f"{LINE_PREFIX}quarantine {_row(self.entry)}",
             f"content: git cat-file -p {self.entry.blob}",
-            f"to accept it, a trusted human relays DECISIONS with the line: {verdict_line(self.entry, lifts=True)}",
+            f"to accept it, a trusted human relays as DECISIONS (any thread): {verdict_line(self.entry, lifts=True)}",
             f"to exclude it permanently: {verdict_line(self.entry, lifts=False)}",
         ]
 

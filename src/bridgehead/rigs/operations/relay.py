@@ -15,6 +15,7 @@ from bridgehead.rigs.operations.posting import Post, post, require_thread
 from bridgehead.rigs.repositories.records import FreezeNote, Identity, Raced, Wire
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen, read_freeze
+from bridgehead.rigs.threads.quarantine import Quarantine, read_verdicts
 from bridgehead.rigs.threads.thread import Turn, latest, relay_recipient
 from bridgehead.rigs.trust.attestation import RANDOM_BITS, Attestation, make_nonce
 from bridgehead.rigs.views.results import Frozen, Relayed, Thawed
@@ -65,7 +66,9 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
         rig.repository.recover()
         rig.ledger.catch_up()
         turns = catalogue(rig, thread_id).turns()
-        recipients = _recipients(own, request.recipients, turns)
+        named: list[dict[str, Value]] = [{"from": turn.sender, "to": list(turn.recipients)} for turn in turns]
+        typed = request.recipients
+        recipients = parse_recipients(typed) if typed else (relay_recipient(own, named),)
         _check_parent(rig, thread_id, in_reply_to, turns, allow_unknown=request.allow_unknown_parent)
         attestation = _attest(rig, key, rig.repository.filenames(thread_id))
         draft = draft_relay(
@@ -97,6 +100,13 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
             ),
         )
         _thaw_own(rig, thread_id)
+    if said := read_verdicts(draft.text, landed.path):
+        from bridgehead.rigs.operations.verification import verify
+
+        verify(rig, thread_id, quiet=True)  # what is decided holds in the clone it comes from, too
+        heard = {entry.path for entry in Quarantine(rig.repository.private_dir).entries if entry.verdict == landed.path}
+        for verdict in said:
+            rig.tell(str(verdict) if verdict.path in heard else f"warning: {verdict}, but not in this clone")
     row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
     rig.announce("rig.relayed", thread=thread_id, path=landed.path, commit=landed.commit, pushed=landed.pushed)
     return Relayed(
@@ -136,13 +146,6 @@ def parse_parent(typed: str | None) -> str:
     if not is_body_hash(typed):
         raise UserError(f'relay: --in-reply-to "{typed}" is not a valid body_hash (64 lowercase hex digits)')
     return typed
-
-
-def _recipients(own: RigId, typed: Sequence[str], turns: Sequence[Turn]) -> tuple[RigId, ...]:
-    if typed:
-        return parse_recipients(typed)
-    named: list[dict[str, Value]] = [{"from": turn.sender, "to": list(turn.recipients)} for turn in turns]
-    return (relay_recipient(own, named),)
 
 
 def _check_parent(rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Turn], *, allow_unknown: bool) -> None:

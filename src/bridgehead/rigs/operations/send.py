@@ -25,7 +25,6 @@ from bridgehead.rigs.threads.thread import closing_recipient
 from bridgehead.rigs.views.results import Closed, Sent
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.threads.thread import Turn
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
 AUTO = "auto"
@@ -181,20 +180,15 @@ def _references(
 
     known = catalogue(rig, thread_id)
     unpushed = {record.commit for record in rig.repository.unpushed()}
-    asked = _question(rig, known.turns(), recipients) if answers else []
+    own, turns = str(rig.config.rig_id), known.turns() if answers else ()
+    owed = obligations(turns, concerns=lambda debtor, creditor: debtor == own and creditor in recipients)
+    asked = [one.asked for one in owed if one.is_open][-1:]  # the newest open question of a recipient
     if not automatic and not any(turn.commit_sha not in unpushed for turn in asked):
         return given, False
     # A push retry rewrites unpushed commits, so their ids must not be named.
     named = [turn.commit_sha for turn in (*asked, *known.causality(thread_id).heads())]
     shared = [commit for commit in named if commit and commit not in unpushed]
     return list(dict.fromkeys([*given, *shared])), automatic
-
-
-def _question(rig: Rig, turns: "Sequence[Turn]", recipients: Sequence[str]) -> "list[Turn]":
-    """The newest open question of a recipient in this thread."""
-    own = str(rig.config.rig_id)
-    owed = obligations(turns, concerns=lambda debtor, creditor: debtor == own and creditor in recipients)
-    return [one.asked for one in owed if one.is_open][-1:]
 
 
 def _warn_of_strangers(rig: Rig, recipients: Sequence[str], *, refuse_typos: bool) -> None:

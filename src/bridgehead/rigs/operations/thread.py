@@ -61,7 +61,7 @@ def thread(rig: Rig, thread_id: str, survey: "GitSurvey | None" = None) -> Shown
     shown = [(envelope, found) for envelope, found in judged if not is_kept_out(known, envelope, found)]
     for envelope, found in judged if len(shown) < len(judged) else ():
         if is_kept_out(known, envelope, found):
-            rig.tell(f"! {envelope.path} (quarantined: {', '.join(found.kinds)}); not shown")
+            rig.tell(f"! {envelope.path} ({', '.join(found.kinds)}); not shown")
     _note_seen(rig, [envelope.turn for envelope, _ in shown])
     if not shown:
         rig.tell(f'thread "{thread_id}" has no envelopes yet')

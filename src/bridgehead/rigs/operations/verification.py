@@ -22,6 +22,7 @@ from bridgehead.rigs.trust.verification_kinds import (
     PathFindings,
     Verification,
     VerificationState,
+    is_broken,
     quarantines,
     refuses_pull,
     report_on,
@@ -247,7 +248,7 @@ def human_verdicts(
     return [verdict for path, body in bodies for verdict in read_verdicts(body, path)]
 
 
-def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False) -> "Verified":
+def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False, quiet: bool = False) -> "Verified":
     """Check every committed envelope, of one thread if one is named; only that one is read then.
 
     Nonces of relay turns are compared over the whole repository. Unless `require_council` says so, the owner's setting
@@ -273,13 +274,15 @@ def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False)
         if verdict.path not in known and _belongs_apart(verdict.kinds)
     ]
     verdicts = human_verdicts(rig, envelopes, subjects, judged)
-    if fresh or verdicts:
+    clean = {one.path for one in findings if not is_broken(one.kinds)}  # keys or settings may have changed
+    released = [entry.path for entry in quarantine.entries if entry.path in clean and not entry.verdict]
+    if fresh or verdicts or released:
         with rig.repository.lock():
             quarantine = Quarantine(rig.repository.private_dir)
-            quarantine.change(fresh)
+            quarantine.change(fresh, cleared=released)
             quarantine.change(quarantine.decided(verdicts))
     apart = {entry.path for entry in quarantine.kept_apart}
-    for finding in findings:
+    for finding in () if quiet else findings:
         if finding.path in apart:
             rig.tell(f"! {finding.path} (quarantined: {', '.join(finding.kinds)})")
         elif finding.kinds:

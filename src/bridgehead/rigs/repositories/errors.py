@@ -15,7 +15,7 @@ class GitFailed(UserError):
 
     def __init__(self, what: str, git_says: str = "", *, hint: str | None = None) -> None:
         reason = cause_of(git_says)
-        super().__init__(f"{what}: {reason}" if reason else what, hint=hint)
+        super().__init__(f"{what}: {reason}" if reason else what, hint=hint or advice_on(git_says))
         self.git_says = git_says
 
 
@@ -45,7 +45,7 @@ class PushFailed(GitFailed):
     """The remote did not take the commit, for a reason that trying again will not cure."""
 
     def __init__(self, remote: str, branch: str, git_says: str) -> None:
-        super().__init__(f"git push {remote} {branch} failed", git_says, hint=advice_on(git_says))
+        super().__init__(f"git push {remote} {branch} failed", git_says)
 
 
 def cause_of(git_says: str) -> str:
@@ -61,7 +61,7 @@ def cause_of(git_says: str) -> str:
 
 
 _SSH_ENDED = "fatal: Could not read from remote repository."
-_LATER = "the remote cannot be reached now; the commit is kept, and `rig-bridge push` sends it later"
+_LATER = "the remote cannot be reached now; commits are kept, and `rig-bridge push` sends those that wait"
 _PROTECTED = "the server protects this branch: ask its owner for access, or set another branch in .bridge/config.yaml"
 # What can be done, by what git, ssh or the server says.
 _ADVICE = (
@@ -86,6 +86,6 @@ _ADVICE = (
 
 
 def advice_on(git_says: str) -> str | None:
-    """Return what to do about a fetch or push that failed, where the words tell what is wrong."""
+    """Return what to do about a git command that failed, where the words tell what is wrong."""
     said = git_says.lower()
     return next((advice for words, advice in _ADVICE if words.lower() in said), None)

@@ -36,18 +36,13 @@ def placed_latest(
             envelope = wanted.get(change.path) if change.status == "A" else None
             if envelope is not None:
                 known = found.get(envelope.turn.thread_id)
-                placed = _placed(envelope, commit, -age)
+                turn = envelope.turn._replace(commit_sha=commit.commit, position=-age)
+                placed = envelope._replace(turn=turn, committed_at=commit.committed_at)
                 if known is None or placed.turn.order_key() > known.turn.order_key():
                     found[envelope.turn.thread_id] = placed
         if len(found) == len(threads):
             return found
     return None
-
-
-def _placed(envelope: ListedEnvelope, commit: CommitRecord, position: int) -> ListedEnvelope:
-    return envelope._replace(
-        turn=envelope.turn._replace(commit_sha=commit.commit, position=position), committed_at=commit.committed_at
-    )
 
 
 def summaries_as_text(threads: Sequence[ThreadSummary]) -> str:

@@ -52,6 +52,9 @@ class HumanVerdict(NamedTuple):
     blob: str
     said_in: str
 
+    def __str__(self) -> str:
+        return f"{self.said_in} {'lifts' if self.lifts else 'confirms'} the quarantine of {self.path}"
+
 
 def verdict_line(entry: KeptApart, *, lifts: bool) -> str:
     """Return the line that, in a signed DECISIONS turn of a trusted human, lifts or confirms a quarantine."""

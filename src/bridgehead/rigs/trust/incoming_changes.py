@@ -55,7 +55,7 @@ class SyncReport(NamedTuple):
     remote_ahead: int
     new_envelopes: tuple[NewEnvelope, ...] = ()
     changed: tuple[ChangedPath, ...] = ()
-    gone: int = 0  # commits of this clone that the remote had once
+    gone: tuple[str, ...] = ()  # commits of this clone that the remote had once, newest first
 
     @property
     def both_ahead(self) -> bool:

@@ -54,24 +54,21 @@ class Status(NamedTuple):
 
 def thread_item(thread: ThreadSummary) -> dict[str, object]:
     """Return an item of `threads[]`."""
+    turn = thread.latest
+    newest = {name: getattr(turn, name) for name in ("filename", "type", "date")}
     return {
         "thread_id": thread.thread_id,
         "envelope_count": thread.envelope_count,
         "is_closed": thread.is_closed,
         "status_class": str(thread.latest.status_class),
         "last_modified": thread.last_modified,
-        "latest_envelope": _latest_item(thread.latest),
+        "latest_envelope": newest | {"from": turn.sender, "to": turn.to if isinstance(turn.to, str) else list(turn.to)},
         "last": thread.latest.day,
         "dirty": thread.dirty,
         "frozen": thread.frozen.json_object() if thread.frozen else None,
         "unverified": thread.unverified,
         **({} if thread.owe is None else {"owe": thread.owe, "owed": thread.owed}),
     }
-
-
-def _latest_item(turn: Turn) -> dict[str, object]:
-    to = turn.to if isinstance(turn.to, str) else list(turn.to)
-    return {"filename": turn.filename, "type": turn.type, "date": turn.date, "from": turn.sender, "to": to}
 
 
 def _columns(thread: ThreadSummary, style: Style) -> Iterator[str]:

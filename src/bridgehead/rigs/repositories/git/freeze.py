@@ -6,6 +6,8 @@ refs/bridge/frozen-here/<thread>    kept when a remote would not take the note
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from bridgehead.rigs.repositories.errors import FetchFailed, PushFailed, SigningFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS
@@ -39,14 +41,12 @@ def read_freezes(clone: Clone) -> dict[str, FreezeNote]:
 def ask_freeze(clone: Clone, wire: Wire, thread: str) -> FreezeNote | None:
     """Ask the remote about one thread, and remember its answer; unreachable, the last known state counts."""
     ref = _SHARED + thread
-    try:
+    with suppress(ConnectionError):
         target = remote_ref(clone, wire.remote, ref)
         if target is None:
             _delete(clone, ref)
         elif target != local_ref(clone, ref):
-            _fetch_note(clone, wire, ref)
-    except (ConnectionError, FetchFailed):
-        pass
+            clone.git.ask(*_FETCH, wire.remote, f"+{ref}:{ref}", timeout_seconds=NETWORK_TIMEOUT_SECONDS)
     return read_freezes(clone).get(thread)
 
 
@@ -54,7 +54,8 @@ def freeze(
     clone: Clone, wire: Wire | None, thread: str, note: str, replaces: FreezeNote | None, *, sign: bool
 ) -> FreezeNote | Raced:
     """Plant a note: only where there is none, or in place of exactly the one given."""
-    blob = _signed(clone, note) if sign else _written(clone, note, "blob")
+    write_blob = ("hash-object", "-t", "blob", "-w", "--no-filters", "--stdin")
+    blob = _signed(clone, note) if sign else clone.git.write(*write_blob, stdin=note.encode()).text.strip()
     if wire is not None:
         shared = replaces is not None and not replaces.only_here
         lease = replaces.object_id if replaces and shared else ""
@@ -67,11 +68,6 @@ def freeze(
             return FreezeNote(note, object_id=blob, signed=sign)
     clone.git.write("update-ref", _HERE + thread, blob)
     return FreezeNote(note, only_here=True, object_id=blob, signed=sign)
-
-
-def _written(clone: Clone, text: str, kind: str) -> str:
-    arguments = ("hash-object", "-t", kind, "-w", "--no-filters", "--stdin")
-    return clone.git.write(*arguments, stdin=text.encode()).text.strip()
 
 
 def _signed(clone: Clone, note: str) -> str:
@@ -98,12 +94,6 @@ def thaw(clone: Clone, wire: Wire | None, thread: str) -> bool:
             if not report.taken:
                 raise PushFailed(wire.remote, ref, report.reason)
     return _delete(clone, ref) or was_here or target is not None
-
-
-def _fetch_note(clone: Clone, wire: Wire, ref: str) -> None:
-    answer = clone.git.ask(*_FETCH, wire.remote, f"+{ref}:{ref}", timeout_seconds=NETWORK_TIMEOUT_SECONDS)
-    if answer.code != 0:
-        raise FetchFailed(wire.remote, answer.stderr)
 
 
 def _delete(clone: Clone, ref: str) -> bool:

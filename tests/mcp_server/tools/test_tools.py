@@ -75,6 +75,8 @@ def test_an_agent_opens_a_thread_waits_and_takes_in_what_came_without_a_terminal
     opened = call(here, "rig_open", thread="build-04")
     again = call(here, "rig_open", thread="build-04")
     call(here, "rig_send", type="REQUEST", thread="build-04", to=["win-b"], body="which toolkit?")
+    owed = call(here, "rig_inbox")
+    late = call(there, "rig_wait", seconds=1, thread="build-05")
     waited = call(there, "rig_wait", seconds=600, thread="build-04")
     call(there, "rig_send", type="RESPONSE", thread="build-04", to=["linux-a"], body="12.4", references=["auto"])
     synced = call(here, "rig_sync")
@@ -82,7 +84,12 @@ def test_an_agent_opens_a_thread_waits_and_takes_in_what_came_without_a_terminal
 
     assert opened["structuredContent"]["thread"] == "build-04" and again["isError"]
     assert (here.path / "build-04" / "REQUEST.md").is_file()
+    assert owed["structuredContent"]["owed"] == ["win-b in thread build-04"]
+    assert "It is owed answers by win-b in thread build-04." in owed["content"][0]["text"]
+    for said in (late["content"][0]["text"], late["structuredContent"]["next"]):
+        assert said.startswith("The time is up, and what was waited for has not arrived.")
     assert [one["thread"] for one in waited["structuredContent"]["envelopes"]] == ["build-04"]
+    assert "The time is up" not in waited["content"][0]["text"]
     assert synced["structuredContent"]["new_envelopes"] == 1 and synced["structuredContent"]["pulled"]
     assert not nothing["structuredContent"]["pulled"]
     assert [one["type"] for one in call(here, "rig_inbox")["structuredContent"]["delivered"]] == ["RESPONSE"]

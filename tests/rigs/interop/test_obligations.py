@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,12 @@ def test_what_is_overdue_says_so(mac: Clone, windows: Clone) -> None:
     refused = mac.rig("send", "STATE", *SEND, "windows-5080", "--by", "2h")
     assert refused.code == 1 and "--by goes with a question or an ACK" in refused.err
     assert mac.rig("send", "REQUEST", *SEND, "windows-5080", "--by", "soon").code == 1
+
+
+def test_pending_shows_that_a_question_was_taken_on_and_the_estimate(windows: Clone) -> None:
+    windows.rig("send", "ACK", *SEND, "mac-m5max", "--by", "2020-01-01T00:00Z").ok()
+    [item] = windows.run(str(OURS.with_name("bridgehead")), "pending", "--json").ok().json["items"]
+    assert "(unverified, taken on, overdue since 2020-01-01T00:00:00Z)" in item["question"]["title"]
 
 
 @needs_ssh_keygen
@@ -174,6 +181,7 @@ def test_watch_runs_a_command_with_the_envelope_fenced_once(mac: Clone, windows:
                 events.append(json.loads(watching.stdout.readline()))
         finally:
             watching.terminate()
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1)) and all(map(itemgetter("at"), events))
     ran = [event for event in events if event["event"] == "ran"]
     assert [(one["filename"], one["exit_code"]) for one in ran] == [("REQUEST.md", 3), ("VERIFY.md", 3)]
     assert "begin foreign text" in got.read_text() and "origin: rig mac-m5max" in got.read_text()

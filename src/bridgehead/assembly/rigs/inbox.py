@@ -16,13 +16,13 @@ from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
-from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
+from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.inbox import desk, listed_debts
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.crossings import Seen
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
-from bridgehead.rigs.threads.obligations import DebtState, Obligation, due_of
+from bridgehead.rigs.threads.obligations import DebtState, Obligation
 from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState
 from bridgehead.rigs.views.listings import Notice
@@ -77,19 +77,21 @@ class EnvelopesForAgent(NamedTuple):
     envelopes: Sequence[FencedEnvelope]
     left_out: int = 0  # older ones that wait too
     delivered: Sequence[FencedEnvelope] = ()  # answers nobody here has seen before
+    owed: Sequence[str] = ()  # who owes this rig an answer, in which thread, by when
 
     def prompt(self) -> str:
         """Everything in one text; the empty inbox is one sentence."""
         count = len(self.envelopes) + self.left_out
+        owed = f" It is owed answers by {'; '.join(self.owed)}." if self.owed else ""
         if not count and not self.delivered:
-            return f"No envelope waits for rig {self.rig_id}.\n"
+            return f"No envelope waits for rig {self.rig_id}.{owed}\n"
         opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig {self.rig_id}."
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
             opening += f" {len(self.delivered)} {'was' if len(self.delivered) == 1 else 'were'} delivered to it."
         blocks = [fenced.block() for fenced in (*self.envelopes, *self.delivered)]
-        return "\n\n".join([opening, self.preamble, *blocks]) + "\n"
+        return "\n\n".join([f"{opening}{owed}", self.preamble, *blocks]) + "\n"
 
     def json_object(self) -> dict[str, object]:
         return stamped(
@@ -131,6 +133,10 @@ def envelopes_for_agent(
         [one for one in waiting if one is not None],
         max(0, len(found.owes) - most),
         shown,
+        [
+            f"{debt.owed.debtor} in thread {debt.asked.turn.thread_id}{f', due {debt.owed.due}' * bool(debt.owed.due)}"
+            for debt in found.owed[:most]
+        ],
     )
 
 
@@ -184,6 +190,7 @@ class ArrivalRunner:
         return stamped(
             "sync",
             event="ran",
+            at=iso_timestamp(self._rig.now_ms()),
             thread_id=turn.thread_id,
             filename=turn.filename,
             ended=str(result.ended),
@@ -259,14 +266,13 @@ class PendingEnvelopes:
         except BridgeheadError as error:
             self._warn(f"{root}: {error.message}")
             return []
-        return [_item(rig, envelope, verdict) for envelope, verdict in owed]
+        return [_item(rig, *listed, debt.owed) for listed, debt in zip(owed, found.owes, strict=True)]
 
 
-def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification) -> PendingItem:
+def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: Obligation) -> PendingItem:
     turn, root = envelope.turn, rig.repository.root
-    by = due_of(turn.status)
-    late = (timestamp_ms(by) or 0) < rig.now_ms()
-    due = f", {'overdue since' if late else 'due'} {by}" if by else ""
+    due = f", {'overdue since' if owed.is_overdue(rig.now_ms()) else 'due'} {owed.due}" if owed.due else ""
+    due = f", taken on{due}" if owed.state is DebtState.TAKEN else due
     question = Question(
         key=f"{root}:{turn.path}",
         kind=PendingKind.ENVELOPE,

@@ -3,7 +3,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -257,7 +257,11 @@ def _envelope(
         number=number + 1,
         turn=listed.turn,
         at=iso_timestamp((listed.committed_at or 0) * 1000) if committed else "",
-        fields=tuple(_other_fields(content.frontmatter)),
+        fields=tuple(
+            (name, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+            for name, value in content.frontmatter.items()
+            if name not in _HEADER and value is not None
+        ),
         body=content.body[:MOST_BODY],
         left_out=max(0, len(content.body) - MOST_BODY),
         verification=verdict,
@@ -265,12 +269,6 @@ def _envelope(
         is_head=number in thread.heads,
         item_id=item_id if item_id in item_ids else None,
     )
-
-
-def _other_fields(frontmatter: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for name, value in frontmatter.items():
-        if name not in _HEADER and value is not None:
-            yield name, value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:

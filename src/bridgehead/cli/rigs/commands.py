@@ -194,7 +194,7 @@ COMMANDS: dict[str, RigCommand] = {
         "Keep fetching; print one JSON object per event.",
         (
             ("--auto", "also pull, if that is safe"),
-            ("--exec <command>", "pull, and run this for each envelope addressed to this rig, one at a time"),
+            ("--exec <command>", "pull, and run this program (no shell) for each envelope for this rig, one at a time"),
             ("--timeout <time>", "time limit for one run; default: 10m"),
         ),
         ("rig-bridge watch --auto | jq .event", "rig-bridge watch --exec 'claude -p'"),

@@ -6,6 +6,8 @@ One that can end in more than one way returns its exit code.
 import gc
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bridgehead.cli.rigs.arguments import ArgumentRefused, Arguments, body_reader
@@ -15,6 +17,7 @@ from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.terminal import EncodedText, Style, uses_colour
 
 if TYPE_CHECKING:
+    from bridgehead.assembly.rigs.inbox import ArrivalRunner
     from bridgehead.rigs.operations.sync import SyncRequest
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
@@ -312,7 +315,15 @@ def quarantine(console: RigConsole) -> None:
     if verb not in ("list", "show") or (verb == "list" and path is not None):
         raise ArgumentRefused("quarantine: list, or show <path>")
     rig = console.make_rig()
-    console.emit_lines(list_quarantine(rig) if verb == "list" else show_quarantine(rig, path))
+    if verb == "list":
+        console.emit_lines(list_quarantine(rig))
+    else:
+        from bridgehead.assembly.rigs.views import SENTENCES
+
+        found = show_quarantine(rig, path)
+        console.emit_lines(found)
+        for kind in found.entry.findings.kinds:
+            console.say(f"{kind}: {SENTENCES[kind]}")
 
 
 def trust(console: RigConsole) -> None:
@@ -394,18 +405,29 @@ def _watch(console: RigConsole, op: str, thread_id: str | None) -> int:
     )
     rig = console.make_rig()
     rig.sleep = _sleep_while_read
-    on_arrival = _arrival_runner(console, rig, request.thread_id)
-    if on_arrival is not None:
+    runner, numbers = _arrival_runner(console, rig, request.thread_id), count(1)
+    if runner is not None:
         request = request._replace(sync=request.sync._replace(auto=True))
     for event in follow(rig, request):
-        console.put_object(event)
-        if on_arrival is not None and event["event"] in ("snapshot", "pulled", "envelope"):
-            on_arrival()
+        console.put_object({**event, "seq": next(numbers)})
+        if event["event"] == "snapshot":
+            _give_memory_back()
+        if runner is not None and event["event"] in ("snapshot", "pulled", "envelope"):
+            for outcome in runner.run():
+                console.put_object({**outcome, "seq": next(numbers)})
     return ExitCode.DONE
 
 
-def _arrival_runner(console: RigConsole, rig: Rig, thread_id: str | None) -> Callable[[], None] | None:
-    """Runs the command of --exec for what waits for this rig, each envelope once."""
+def _give_memory_back() -> None:
+    """Hand what the first look needed to the system, where the C library can do that: a watch goes on for days."""
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _arrival_runner(console: RigConsole, rig: Rig, thread_id: str | None) -> "ArrivalRunner | None":
+    """What runs the command of --exec for what waits for this rig, each envelope once."""
     typed = console.arguments.value("--exec")
     if typed is None:
         return None
@@ -413,13 +435,7 @@ def _arrival_runner(console: RigConsole, rig: Rig, thread_id: str | None) -> Cal
     from bridgehead.rigs.operations.watch import parse_timeout
 
     timeout = parse_timeout(console.arguments.value("--timeout"))
-    runner = ArrivalRunner(rig, typed, timeout, thread_id, console.environ)
-
-    def run() -> None:
-        for outcome in runner.run():
-            console.put_object(outcome)
-
-    return run
+    return ArrivalRunner(rig, typed, timeout, thread_id, console.environ)
 
 
 def _sleep_while_read(seconds: float) -> None:

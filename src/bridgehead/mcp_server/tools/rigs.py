@@ -17,18 +17,19 @@ from bridgehead.rigs.operations.watch import LEAST_FETCH_INTERVAL, WaitRequest, 
 HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
 
 
-def inbox(caller: Caller, wanted: schemas.RigInboxArguments) -> ToolReply:
-    """What waits for the rig of this clone and what was delivered to it, fenced."""
+def inbox(caller: Caller, wanted: schemas.RigInboxArguments, before: str = "") -> ToolReply:
+    """What waits for the rig of this clone and what was delivered to it, fenced, after a sentence of ours."""
     waiting = envelopes_for_agent(make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit)
     result = schemas.RigInboxResult(
         note=waiting.preamble,
         rig=str(waiting.rig_id),
         envelopes=list(map(_entry, waiting.envelopes)),
         delivered=list(map(_entry, waiting.delivered)),
+        owed=list(waiting.owed),
         left_out=waiting.left_out,
-        next=HOW_TO_ANSWER if waiting.envelopes else "",
+        next=before + (HOW_TO_ANSWER if waiting.envelopes else ""),
     )
-    return ToolReply(result, waiting.prompt())
+    return ToolReply(result, before + waiting.prompt())
 
 
 def _entry(fenced: FencedEnvelope) -> schemas.InboxEntry:
@@ -98,5 +99,5 @@ def wait_for_envelope(caller: Caller, wanted: schemas.RigWaitArguments) -> ToolR
     while not caller.cancel.cancelled and (left := deadline - rig.now_ms()) > 0:
         turn = WaitRequest(thread, timeout_seconds=min(LEAST_FETCH_INTERVAL, left / 1000))
         if wait(rig, turn).arrived:
-            break
-    return inbox(caller, schemas.RigInboxArguments())
+            return inbox(caller, schemas.RigInboxArguments())
+    return inbox(caller, schemas.RigInboxArguments(), "The time is up, and what was waited for has not arrived. ")

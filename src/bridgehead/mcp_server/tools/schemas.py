@@ -233,6 +233,7 @@ class RigInboxResult(Result, frozen=True, kw_only=True):
     rig: str
     envelopes: list[InboxEntry]
     delivered: list[InboxEntry] = []
+    owed: list[str] = []
     left_out: int
     next: str = ""
 

@@ -158,6 +158,16 @@ def test_wait_returns_at_once_for_what_is_there_and_is_bounded_for_what_is_not(m
     assert windows.rig("wait", "--for", "RESULT", "--timeout", "0").code == 1
 
 
+def test_an_answer_after_the_end_is_delivered_also_to_a_clone_that_never_looked_at_a_thread(
+    mac: Clone, windows: Clone
+) -> None:
+    mac.rig("close", "demo-01", "--status", "completed").ok()
+    windows.rig("send", "RESULT", *SEND, "mac-m5max", "--tldr", "late").ok()
+
+    assert "for this rig: 0 questions, 1 answer" in mac.rig("sync", "--auto").ok().err
+    assert "file=RESULT.md verification=unverified state=delivered" in mac.rig("inbox").ok().out
+
+
 def test_wait_wakes_up_on_arrival(mac: Clone, windows: Clone) -> None:
     with mac.start("wait", "--thread", "demo-01", "--for", "RESPONSE,RESULT", "--timeout", "10m") as waiting:
         windows.rig("send", "ACK", *SEND, "mac-m5max").ok()

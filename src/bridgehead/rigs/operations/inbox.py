@@ -11,7 +11,7 @@ from bridgehead.rigs.operations.thread import is_kept_out, listed_verifier, plac
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import Crossings, Seen
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
-from bridgehead.rigs.threads.obligations import CLOSING_TYPE, Obligation, closings, deliveries, obligations
+from bridgehead.rigs.threads.obligations import CLOSING_TYPE, Obligation, closings, deliveries, obligations, place
 from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.membership import Role
 from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
@@ -97,14 +97,15 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
 def unseen_deliveries(rig: Rig, known: Catalogue, thread: Sequence[Turn], own: str) -> list[Turn]:
     """Answers to this rig that none of its turns takes up and that nobody here has looked at.
 
-    A clone that never looked at anything counts what lies in closed threads as seen.
+    A clone that never looked at anything counts what lies in closed threads before their end as seen.
     """
     found = deliveries(thread, own)
     if not found:
         return []
     seen = Seen(rig.repository.private_dir)
     if seen.is_new and known.is_closed(found[0].thread_id):
-        found = [turn for turn in found if turn.type == CLOSING_TYPE][-1:]
+        end = max(map(place, closings(thread)), default=place(found[-1]))
+        found = [turn for turn in found if place(turn) >= end]
     return [turn for turn in found if turn.path not in seen.paths]
 
 

@@ -106,6 +106,30 @@ def test_servers_are_reached_under_tls_with_their_authority_and_not_without(tmp_
     run(main())
 
 
+@pytest.mark.parametrize("scheme", ["tls", "nats"])
+def test_a_server_without_tls_is_not_told_who_comes_where_tls_was_asked_for(tmp_path: Path, scheme: str) -> None:
+    """An address with `tls://`, or an authority for the servers, asks for it."""
+    authority, _ = ensure_certificate(tmp_path / "tls", "127.0.0.1")
+    told: list[bytes] = []
+
+    async def main() -> None:
+        async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b'INFO {"auth_required":true,"max_payload":1000,"headers":true}\r\n')
+            told.append(await reader.read(1000))
+            writer.close()
+
+        server = await asyncio.start_server(plain, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        url = f"{scheme}://bridge:hunter2@127.0.0.1:{port}"
+        with pytest.raises(NatsUnreachable, match="does not offer TLS"):
+            async with served_bus(tmp_path / "b1", hub=url, nats_ca=None if scheme == "tls" else str(authority)):
+                pass
+        server.close()
+
+    run(main())
+    assert b"".join(told) == b""
+
+
 class Nkey:
     """A key of NATS: of an operator, an account or a user."""
 

@@ -85,10 +85,19 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
         noted.append(error)
         _log.info("nats: %s", error)
 
-    client = NatsClient()
     more = _shown_credentials(Path(access.credentials)) if access.credentials else {}
     if access.ca is not None or url.startswith("tls://"):
         more["tls"] = ssl.create_default_context(cafile=access.ca)
+
+    class Insisting(NatsClient):
+        """The library leaves it to the server whether there is TLS; whoever asked for it shows nothing without it."""
+
+        def _connect_command(self) -> bytes:
+            if "tls" in more and not self._server_info.get("tls_required"):
+                raise Error("the server does not offer TLS")
+            return super()._connect_command()
+
+    client = Insisting()
     try:
         await client.connect(
             url,
@@ -213,7 +222,7 @@ class Follower:
         self._client = client
         self._subjects = subjects
         self._deliver = deliver
-        self._followed: dict[str, Subscription] = {}
+        self.followed: dict[str, Subscription] = {}
         self._audience: Audience | None = None
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -239,13 +248,13 @@ class Follower:
             wanted = self._wanted()
             new = {
                 subject: await self._client.subscribe(subject, cb=self._received)
-                for subject in wanted - self._followed.keys()
+                for subject in wanted - self.followed.keys()
             }
             if new:
                 await flush_nats(self._client)
-            self._followed |= new
-            for subject in self._followed.keys() - wanted:
-                await self._followed.pop(subject).unsubscribe()
+            self.followed |= new
+            for subject in self.followed.keys() - wanted:
+                await self.followed.pop(subject).unsubscribe()
 
     def _wanted(self) -> set[str]:
         if self._audience is None:

@@ -246,6 +246,10 @@ def test_something_is_said_to_one_participant_or_reported_as_not_delivered(tmp_p
         while absent.code == 0:  # the bus reads a new record within a moment, and until then knows nobody of that name
             absent = home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)
         assert absent.code == 2 and "'kitchen' did not receive it: absent" in absent.err
+        unknown = home.run("bus", "send", "--to", "kitschen", "--say", "dinner is ready")
+        assert unknown.code == 1 and "has no participant 'kitschen', so nothing was sent" in unknown.err
+        in_vain = home.run("bus", "ask", "kitchen", "when?", "--wait", "0")
+        assert in_vain.code == 2 and "participant list" in in_vain.err
         tail = home.start("bus", "tail", "--json", "--data", "--count", "1", "--join", "kitchen.join.json")
         while tail.poll() is None:
             home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)

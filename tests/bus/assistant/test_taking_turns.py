@@ -85,6 +85,7 @@ def test_where_too_many_wait_the_newest_of_the_loudest_goes() -> None:
     for speaker in ("x", "a", "a", "a"):
         assistant.received(said(speaker, speaker), 0)
     effects = assistant.received(said("b", "b"), 0)
+    assert spoken(effects) == ["Too many questions wait for an answer; wait for one of them."]
     assert [e.message.context["destination"] for e in effects if _is_speech(e)] == ["a"]
     assert len([e for e in effects if isinstance(e, Emit)]) == 2  # and its end marker
 

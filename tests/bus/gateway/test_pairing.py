@@ -208,9 +208,9 @@ def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> N
 def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, approvals=Approver()) as server:
-            with pytest.raises(DialRefused) as refused:
+            with pytest.raises(PairingRefused, match="does not offer pairing") as refused:
                 await pair(server.join_url.replace("/bridge/v1", "/pair"), "den", print)
-            assert refused.value.status == 404
+            assert isinstance(refused.value.__cause__, DialRefused) and refused.value.__cause__.status == 404
 
     run(main())
 
@@ -287,6 +287,8 @@ def test_one_address_leaves_room_for_others(tmp_path: Path) -> None:
                 for address in ("127.0.0.1", "192.0.2.7")
             )
             answers = endpoint.upgrade(here), endpoint.upgrade(elsewhere)
+            with pytest.raises(PairingRefused, match="too many devices wait"):
+                await pair(url, "den", print)
             for conversation in waiting:
                 conversation.peer.abort()
         assert answers[0] == BUSY

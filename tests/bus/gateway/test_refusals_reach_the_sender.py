@@ -19,8 +19,9 @@ def test_a_sender_that_waits_is_told_whether_its_message_was_taken(tmp_path: Pat
             await satellite.send(Message("ovos.stop"))
             await satellite.settled()
             await satellite.send(Message("shell.run"))
-            with pytest.raises(SendRefused, match="policy_denied"):
+            with pytest.raises(SendRefused, match="policy_denied") as refused:
                 await satellite.settled()
+            assert "`bridgehead bus policy show kitchen`" in str(refused.value.hint)
 
     run(main())
 

@@ -81,8 +81,9 @@ def test_a_speaker_is_told_that_the_hub_is_down_in_every_profile(tmp_path: Path)
         async with served_bridge(tmp_path) as served:
             framed = await served.satellite("framed")
             served.relay.lost("gone")
-            with pytest.raises(SendRefused, match="hub_down"):
+            with pytest.raises(SendRefused, match="hub_down") as refused:
                 await framed.ask("anybody there")
+            assert refused.value.hint == "The assistant cannot be reached right now; say it again in a moment."
             served.relay.opened()
             await framed.close()
 

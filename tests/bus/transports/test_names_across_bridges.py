@@ -148,8 +148,9 @@ def test_two_participants_of_one_name_at_two_bridges_are_not_taken_for_one(tmp_p
         ):
             first = await one.satellite("kitchen")
             namesake = two.enrol("kitchen")
-            with pytest.raises(NotAdmitted, match="participant of bridge bridgehead-"):
+            with pytest.raises(NotAdmitted, match="participant of bridge bridgehead-") as refused:
                 await Satellite.connect(namesake)
+            assert "another name" in str(refused.value.hint)
             assert one.relay.bridge.known.get("kitchen") is not None  # nothing was taken from it
             await first.close()
             # Revoked where it was enrolled, the name is free for somebody else.

@@ -261,5 +261,5 @@ class UnknownAssistant(ConfigError):
         super().__init__(
             f"the assistant cannot be {name!r}: {problem}",
             hint="use openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:COMMAND, rig:ID, "
-            "or scripted (an echo)",
+            "or scripted (an echo); an OVOS core needs none of them: it connects to the hub",
         )

@@ -34,8 +34,7 @@ def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
         for name, resolved in assembly.settings.values.items()
         if name.startswith("bus.") and resolved.origin is not Origin.DEFAULT
     }
-    given = {key: value for key, value in flags.items() if value is not None}
-    return BusSettings.parse({**configured, **given})
+    return BusSettings.parse({**configured, **{key: value for key, value in flags.items() if value is not None}})
 
 
 def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
@@ -50,8 +49,7 @@ def outside(assembly: Assembly, settings: BusSettings) -> tuple[BusServices, Cal
     serving = settings.serving
     longest_s = serving.assistant_timeout_s + serving.assistant_later_s
     agent = agent_for(assembly, serving.assistant, longest_s, serving.assistant_tools)
-    lent = BusServices(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly))
-    return lent, announcer.close
+    return BusServices(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly)), announcer.close
 
 
 class RecordAnnouncer:

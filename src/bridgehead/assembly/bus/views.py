@@ -61,12 +61,16 @@ def message_content(assembly: Assembly, number: int) -> MessageContent | None:
     return None if bridge is None else _ask(bridge, "/message", MessageContent, number=number)
 
 
-def participant_source(folder: StateFolder, participant_id: str) -> str:
-    """What messages for a participant are addressed to: the source it has now, else its name."""
+def participant_source(folder: StateFolder, participant_id: str) -> str | None:
+    """What messages for a participant are addressed to: the source it has now, else its name; None if the bridge that
+    runs does not know it.
+    """
     bridge = read_running(folder.path)
     status = None if bridge is None else _ask(bridge, "/status", BusStatus)
-    listed = () if status is None else status.participants
-    return next((p.source for p in listed if p.id == participant_id and p.source), participant_id)
+    if status is None:
+        return participant_id
+    enrolled = participant_id if participant_id in folder.records() else None  # the bridge may not have read it yet
+    return next((p.source or p.id for p in status.participants if participant_id in (p.id, p.source)), enrolled)
 
 
 def new_chat_link(folder: StateFolder) -> str:
@@ -126,8 +130,7 @@ def _ask(
     try:
         connection.request("GET" if body is None else "POST", f"{path}?{urlencode(query)}", body, token)
         answer = connection.getresponse()
-        content = answer.read(MAX_BYTES)
-        return msgspec.json.decode(content, type=kind) if answer.status == http.client.OK else None
+        return msgspec.json.decode(answer.read(MAX_BYTES), type=kind) if answer.status == http.client.OK else None
     except (OSError, http.client.HTTPException, msgspec.DecodeError):
         return None
     finally:

@@ -32,6 +32,7 @@ PIPELINE: Final = "bridgehead-assistant"
 SORRY: Final = "Sorry, I could not get an answer."
 LATER: Final = "That takes a while. I will tell you when I have the answer."
 TOO_LONG: Final = "Sorry, that was too long for me."
+TOO_MANY: Final = "Too many questions wait for an answer; wait for one of them."
 
 
 class AssistantConfig(msgspec.Struct, frozen=True):
@@ -124,9 +125,7 @@ class Assistant:
             return []
         if message.type == HANDLE:
             return self._utterance(message, now)
-        if message.type == STOP:
-            return self._stopped(context_session_id(message.context), now)
-        return []
+        return self._stopped(context_session_id(message.context), now) if message.type == STOP else []
 
     def answered(
         self, request: str, text: str, session: Session | None = None, now: float = 0.0
@@ -207,7 +206,7 @@ class Assistant:
             return self._apologise(request, TOO_LONG)
         self._waiting.setdefault(request.speaker, deque()).append((request, text))
         crowded_out = self._crowded_out(request.speaker)
-        return [*([] if crowded_out is None else self._apologise(crowded_out)), *self._next(now)]
+        return [*([] if crowded_out is None else self._apologise(crowded_out, TOO_MANY)), *self._next(now)]
 
     def _crowded_out(self, speaker: str) -> _Asked | None:
         """The question that must go where too many wait: the newest of whoever has most of them waiting."""

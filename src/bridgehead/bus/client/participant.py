@@ -36,6 +36,13 @@ FIRST_WAIT_S: Final = 0.25
 LONGEST_WAIT_S: Final = 15.0
 SENT_AWAY: Final = frozenset({1000, 1002, 1003, 1009, *CloseCode} - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER})
 """Ends after which nobody comes back by themselves: revoked, replaced, not admitted, violations, too large."""
+REFUSED: Final = {
+    "rate_limited": "That was too fast; wait a moment.",
+    "too_large": "That was too long.",
+    "too_many_questions": "Too many questions wait for an answer; wait for one of them.",
+    "hub_down": "The assistant cannot be reached right now; say it again in a moment.",
+    "turn_lost": "The answer to an earlier question got lost; ask it again.",
+}
 Dial = Callable[[], Awaitable[tuple[ClientConversation, str]]]
 
 
@@ -167,7 +174,7 @@ class Satellite(Closing):
             async with asyncio.timeout(wait_s):
                 while not isinstance(event := await self.receive(), Ponged):
                     if isinstance(event, MessageRefused):
-                        raise SendRefused(event)
+                        raise SendRefused(event, self.participant)
 
     async def say(self, text: str, lang: str | None = None) -> None:
         """Send an utterance with the session as we know it."""
@@ -189,7 +196,7 @@ class Satellite(Closing):
                     event = await self.receive()
                     # What belongs to a question that is over was asked twice, by two bridges, or told of late.
                     if isinstance(event, MessageRefused) and event.details.get("utterance_id", ours) == ours:
-                        raise SendRefused(event)
+                        raise SendRefused(event, self.participant)
                     if not isinstance(event, Incoming):
                         continue
                     is_ours = event.message.context.get("utterance_id", ours) == ours
@@ -323,10 +330,10 @@ class NotAdmitted(BridgeheadError):
 
     def __init__(self, participant: str, cause: str, *, is_final: bool = True) -> None:
         self.is_final = is_final
-        super().__init__(
-            f"the bridge refused {participant!r}: {cause}",
-            hint="the credential may be revoked or expired; create a new one with `bridgehead bus participant add`",
-        )
+        renew = "the credential may be revoked or expired; create a new one with `bridgehead bus participant add`"
+        rename = "enrol the device under another name with `bridgehead bus participant add`"
+        hint = rename if "in this deployment" in cause else renew
+        super().__init__(f"the bridge refused {participant!r}: {cause}", hint=hint)
 
 
 class NotOurBridge(ProtocolError):
@@ -339,10 +346,11 @@ class NotOurBridge(ProtocolError):
 class SendRefused(BridgeheadError):
     """The bridge refused what we sent."""
 
-    def __init__(self, refusal: MessageRefused) -> None:
-        facts = ", ".join(f"{key} {value}" for key, value in refusal.details.items())
+    def __init__(self, refusal: MessageRefused, participant: str) -> None:
+        facts = ", ".join(f"{key} {value}" for key, value in refusal.details.items() if key != "utterance_id")
+        allowed = f"`bridgehead bus policy show {participant}` on the bridge's machine shows what is allowed"
         super().__init__(
             f"the bridge refused the message: {refusal.code}" + (f" ({facts})" if facts else ""),
-            hint="bridgehead bus policy show ID on the bridge's machine shows what is allowed",
+            hint=REFUSED.get(refusal.code, allowed),
         )
         self.refusal = refusal

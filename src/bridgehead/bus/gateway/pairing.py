@@ -35,7 +35,7 @@ from bridgehead.bus.sockets.base import (
     WaitingConnections,
     share_of,
 )
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, Target, dial
+from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, ConfigError
 from bridgehead.host.clock import Clock, SystemClock
@@ -54,6 +54,7 @@ QUESTIONS: Final = 30
 QUESTIONS_IN_S: Final = 600.0
 """Each question is written into the record and shown to a person: so many of one address, so many in all."""
 MAX_BYTES: Final = 4096
+NO_PAIRING: Final = "the bridge does not offer pairing"
 
 
 def pairing_code(participant: str, device_nonce: bytes, server_nonce: bytes, binding: bytes) -> str:
@@ -249,7 +250,11 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
     check_participant_id(participant)
     conversation = ClientConversation()
     # Which certificate this is will be judged by a person, by comparing the digits it goes into.
-    await dial(Target(url, accept_any_certificate=True), conversation)
+    try:
+        await dial(Target(url, accept_any_certificate=True), conversation)
+    except DialRefused as refused:
+        is_full = refused.status == BUSY.status
+        raise PairingRefused("too many devices wait; try again in a minute" if is_full else NO_PAIRING) from refused
     shown = conversation.peer.certificate
     binding = certificate_binding(shown)
     nonce = secrets.token_bytes(NONCE_BYTES)
@@ -258,7 +263,7 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
         await _send(conversation, {"l2": "pair", "participant": participant, "commit": commitment})
         server_nonce = from_base64(_read(await conversation.receive()).get("nonce"), NONCE_BYTES)
         if server_nonce is None:
-            raise PairingRefused("the bridge does not offer pairing")
+            raise PairingRefused(NO_PAIRING)
         await _send(conversation, {"l2": "reveal", "nonce": to_base64(nonce)})
         show_code(pairing_code(participant, nonce, server_nonce, binding))
         join = msgspec.convert(_read(await conversation.receive()).get("join"), JoinFile)

@@ -228,7 +228,7 @@ class DialRefused(BridgeheadError):
     def __init__(self, url: str, status: int) -> None:
         super().__init__(
             f"{_safe(url)} refused the connection (HTTP {status})",
-            hint="check the join file; `bridgehead bus participant add` makes a new one",
+            hint="check the join file (`bridgehead bus participant add` makes a new one), or --hub-token for a hub",
         )
         self.status = status
 

@@ -94,7 +94,7 @@ def _findings(findings: list[Finding]) -> str:
     "--assistant",
     metavar="NAME",
     help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:COMMAND, rig:ID, "
-    "or scripted (an echo).",
+    "or scripted (an echo); an OVOS core connects to the hub instead.",
 )
 @click.option(
     "--matrix-appservice",

@@ -29,7 +29,7 @@ from bridgehead.bus.wire.topics import NOTICE, SPEAK
 from bridgehead.cli.bus.participants import settings_and_folder
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
-from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.errors import BridgeheadError, NotFound, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.host.terminal import escape_controls
@@ -53,8 +53,7 @@ async def _reach(app: App, join: Path | None, hub: str | None, token: str | None
     if hub is not None:
         return await HubClient.connect(hub, token=token)
     serving = settings_and_folder(app, None)[0].serving
-    url = serving.hub or f"ws://{serving.hub_listen}/core"
-    return await HubClient.connect(url, token=token or serving.hub_token)
+    return await HubClient.connect(serving.hub or f"ws://{serving.hub_listen}/core", token=token or serving.hub_token)
 
 
 def _talk(main: Coroutine[Any, Any, int]) -> int:
@@ -95,7 +94,12 @@ def send(
     if (topic is None) == (say is None):
         raise UserError("give a TOPIC or --say TEXT")
     # Where a bridge runs on this machine it knows under which source the participant is known.
-    source = None if to is None else participant_source(settings_and_folder(app, None)[1], to)
+    settings, folder = settings_and_folder(app, None)
+    source = None if to is None else participant_source(folder, to)
+    if to is not None and source is None:  # elsewhere it may be known
+        if say is not None and join is None and hub is None and settings.serving.nats is None:
+            raise NotFound(f"the bus running here has no participant {to!r}, so nothing was sent", hint=WHO)
+        source = to
 
     async def main() -> int:
         async with await _reach(app, join, hub, hub_token) as reached:
@@ -152,7 +156,8 @@ def ask(app: App, participant: str, question: str, lang: str | None, wait_s: flo
     request = SpeakRequest(question, lang, participant=participant, wait_s=wait_s)
     answer = speak(settings_and_folder(app, state)[1], request, SpokenAnswer)
     if answer.text is None:
-        raise BridgeheadError(answer.problem or f"{participant} did not answer", hint=WHO)
+        hint = "--wait gives it more time" if "in time" in str(answer.problem) else WHO
+        raise BridgeheadError(answer.problem or f"{participant} did not answer", hint=hint)
     said = answer.text
     app.emit({"participant": participant, "answer": said}, lambda: escape_controls(said))
     return ExitCode.DONE
@@ -216,7 +221,7 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
                 try:
                     spoken = await reached.ask(said, lang, wait_s=CHAT_WAIT_S)
                 except SendRefused as refused:  # the next line may be taken
-                    app.insist(escape_controls(refused.message))
+                    app.insist(escape_controls(f"{refused.message}; {refused.hint}"))
                 else:
                     app.emit(_spoken(spoken), partial(_words, spoken))
         return ExitCode.DONE
@@ -233,8 +238,7 @@ def _spoken(spoken: Spoken) -> dict[str, Any]:
 
 
 def _words(spoken: Spoken) -> str:
-    silence = "(empty answer)" if spoken.handled else "(no answer in time)"
-    return escape_controls(spoken.text or silence)
+    return escape_controls(spoken.text or ("(empty answer)" if spoken.handled else "(no answer in time)"))
 
 
 async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines) -> str:

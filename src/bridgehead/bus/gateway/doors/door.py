@@ -17,21 +17,15 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.actions import CloseCode, Delivery
-from bridgehead.bus.client.participant import LONGEST_WAIT_S, waits
+from bridgehead.bus.client.participant import LONGEST_WAIT_S, REFUSED, waits
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLED, PIECE, SPEAK, STOP
+from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
 STOP_WORDS: Final = frozenset({"stop", "!stop"})
-REFUSED: Final = {
-    "rate_limited": "That was too fast; wait a moment.",
-    "too_large": "That was too long.",
-    "too_many_questions": "Too many questions wait for an answer; wait for one of them.",
-    "hub_down": "The assistant cannot be reached right now; say it again in a moment.",
-    "turn_lost": "The answer to an earlier question got lost; ask it again.",
-}
 
 
 class Door(ABC):
@@ -106,7 +100,8 @@ class Door(ABC):
             try:
                 await self.run()
             except Exception as error:  # a network is a guest; the bus goes on without it
-                _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
+                kind = "" if isinstance(error, BridgeheadError) else f"{type(error).__name__}: "
+                _log.warning("%s: %s%s", self._record.id, kind, error)
             pauses = waits() if now() - began > LONGEST_WAIT_S else pauses
             await asyncio.sleep(next(pauses))
 

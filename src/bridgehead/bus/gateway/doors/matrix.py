@@ -233,7 +233,8 @@ class MatrixDoor(Door):
         headers = {"Authorization": f"Bearer {self._token}"}
         async with await self._client.send("POST", REGISTER, json.dumps(wanted), headers) as reply:
             if reply.status != 200 and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE":
-                raise BridgeheadError(f"the Matrix server refused the token of the registration: {refused}")
+                why = f"{refused.get('error')}; list the file in app_service_config_files there and restart it"
+                raise BridgeheadError(f"the Matrix server refused the registration: {why}")
         self._client.user_id = _checked(await self._client.whoami()).user_id
         rooms = ({"room_id": room_id} for room_id in _checked(await self._client.joined_rooms()).rooms)
         for event in (*rooms, *self._state.brought.values()):
@@ -429,12 +430,8 @@ def message_content(text: str, root: str, message_id: str | None, edited: str | 
     reply = {"m.in_reply_to": {"event_id": message_id}} if message_id else {}
     if edited:
         relation: dict[str, Any] = {"rel_type": "m.replace", "event_id": edited}
-        return {
-            "msgtype": "m.text",
-            "body": f"* {text[:MOST_FALLBACK]}",
-            "m.new_content": content,
-            "m.relates_to": relation,
-        }
+        told = {"msgtype": "m.text", "body": f"* {text[:MOST_FALLBACK]}"}
+        return {**told, "m.new_content": content, "m.relates_to": relation}
     if root:
         relation = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True, **reply}
         return {**content, "m.relates_to": relation}

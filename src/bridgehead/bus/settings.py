@@ -174,9 +174,7 @@ def url_problem(url: str) -> str | None:
         host, is_usable = None, False
     if not host or not is_usable or parts.scheme not in ("ws", "wss"):
         return "is not a WebSocket URL"
-    if parts.scheme == "ws" and not is_loopback(host):
-        return "is not encrypted and leaves this machine"
-    return None
+    return "is not encrypted and leaves this machine" if parts.scheme == "ws" and not is_loopback(host) else None
 
 
 def without_credentials(url: str) -> str:

@@ -94,8 +94,7 @@ def key_fingerprint(certificate: bytes) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     key = x509.load_der_x509_certificate(certificate).public_key()
-    shown = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(shown).hexdigest()
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def pin_for(path: Path) -> Pin:
@@ -121,8 +120,7 @@ def public_url(settings: BusSettings, bound: str | None = None) -> str:
     """The URL join files carry: the configured one, or made from the address of the gateway."""
     address = Address.parse(bound or settings.serving.listen)
     host = socket.gethostname() if address.host in ("0.0.0.0", "::") else address.host
-    scheme = "wss" if settings.uses_tls else "ws"
-    return f"{scheme}://{Address(host, address.port)}{FRAMED_PATH}"
+    return f"ws{'s' * settings.uses_tls}://{Address(host, address.port)}{FRAMED_PATH}"
 
 
 def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:

@@ -90,8 +90,7 @@ def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
             "--expires works with tokens only; a device key is valid until it is revoked", hint="add --token"
         )
     key = to_base64(secrets.token_bytes(KEY_BYTES))
-    join = JoinFile(1, request.url, request.participant, key=key, **more)
-    return join, Credential(key=key)
+    return JoinFile(1, request.url, request.participant, key=key, **more), Credential(key=key)
 
 
 def is_free(credential: Credential | None) -> bool:
@@ -157,9 +156,7 @@ def _kind(credential: Credential | None, now: datetime) -> str:
         return "none"
     if credential.revoked:
         return "revoked"
-    if is_expired(credential, now):
-        return "expired"
-    return "key" if credential.key is not None else "token"
+    return "expired" if is_expired(credential, now) else "key" if credential.key is not None else "token"
 
 
 def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:

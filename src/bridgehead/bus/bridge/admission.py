@@ -142,8 +142,7 @@ class Admission:
             # A bridge is a producer, so one colon is the most it writes (B-06).
             return Denied("malformed", {"reason": "type_syntax"}, message.type)
         if has_malformed_carrier(message):
-            rejected = session_rejected(message)
-            return Denied("malformed", {"reason": "malformed_carrier"}, message.type, rejected)
+            return Denied("malformed", {"reason": "malformed_carrier"}, message.type, session_rejected(message))
         if has_twin_marker(message):
             return Ignored("twin", message.type)
         if message.type == UPDATE_DEFAULT or is_bare_sync(message):

@@ -334,8 +334,7 @@ class Bridge:
     def _absent(self, offer: Offer) -> list[str]:
         """Participants that speech is for and that are not there; nobody would notice otherwise."""
         named = [self._sources.owner(name) for name in destinations(offer.message.context)]
-        owners = dict.fromkeys(named or [self._left.get(offer.hub_session)])
-        return [owner for owner in owners if owner is not None]
+        return [owner for owner in dict.fromkeys(named or [self._left.get(offer.hub_session)]) if owner is not None]
 
     def tell_undelivered(self, report: actions.Undelivered, now: float) -> list[actions.Effect]:
         """Tell the hub, so that whoever spoke can know."""
@@ -415,8 +414,7 @@ class Bridge:
         """One more violation; too many within a minute end the connection (bus §10.5)."""
         if not participant.violations.too_many(now):
             return []
-        close = actions.Close(participant.id, actions.CloseCode.VIOLATIONS)
-        return [close, *self.disconnected(participant.id, now)]
+        return [actions.Close(participant.id, actions.CloseCode.VIOLATIONS), *self.disconnected(participant.id, now)]
 
     def charged(self, participant_id: str, now: float) -> list[actions.Effect]:
         """A frame that is no message counts towards the rate too; empty unless it was too much."""
@@ -438,9 +436,7 @@ class Bridge:
 
     def relayed(self, message: Message, author: str, hops: int, now: float) -> list[actions.Effect]:
         """A message that came from an upstream bridge; its echo is offered to everybody it concerns."""
-        if not self._hub_is_up or self._stopping:
-            return []
-        return [self._written(message, author, hops, now)]
+        return [self._written(message, author, hops, now)] if self._hub_is_up and not self._stopping else []
 
     # -- transports -----------------------------------------------------------------------------------------------
 

@@ -56,8 +56,7 @@ class Deliveries:
         self, participant: Participant, now: float, outcome: Literal["expired", "dropped"], reason: str | None
     ) -> list[Effect]:
         """Everything that waits gets its outcome without having been sent."""
-        waiting = (*participant.held.take_all(), *participant.queued.take_all())
-        return _lost(participant, waiting, outcome, reason, now)
+        return _lost(participant, (*participant.held.take_all(), *participant.queued.take_all()), outcome, reason, now)
 
     def _hold(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
         bounds = self._settings

@@ -84,9 +84,7 @@ class Escalation:
         waiting = self._open.get(session, ())
         if message.type == UNMATCHED:
             # A hub that uses both names says it twice (B-57).
-            if any(message == one.entry for one in waiting):
-                return True
-            return self._begin(session, message, hops)
+            return any(message == one.entry for one in waiting) or self._begin(session, message, hops)
         if message.type == HANDLED:
             unfinished = next((one for one in waiting if len(one.held) == 1), None)
             if unfinished is not None:

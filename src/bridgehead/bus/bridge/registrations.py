@@ -38,8 +38,7 @@ class Registrations:
         if admitted.message.type in DEREGISTERING:
             gone = self._known.untrack(participant, hub_id, skill)
             return [ForgetSkill(participant.id, hub_id, skill)] if gone else []
-        new = self._known.track(participant, hub_id, skill)
-        return [RememberSkill(participant.id, hub_id, skill)] if new else []
+        return [RememberSkill(participant.id, hub_id, skill)] if self._known.track(participant, hub_id, skill) else []
 
     def own_session(self, participant: Participant, admitted: Admitted) -> tuple[list[Effect], list[Message]]:
         """The participant used a session: what to remember, and what the hub is owed for one given up for it."""

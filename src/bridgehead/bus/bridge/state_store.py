@@ -78,8 +78,7 @@ class SqliteState(StateStore):
         skills: dict[str, tuple[tuple[str, str], ...]] = {}
         for participant, hub_id, skill in self._rows("SELECT * FROM skills ORDER BY rowid"):
             skills[participant] = (*skills.get(participant, ()), (hub_id, skill))
-        sources = {row[0]: row[1] for row in self._rows("SELECT * FROM sources")}
-        return RememberedState(sources, hub_ids, skills)
+        return RememberedState({row[0]: row[1] for row in self._rows("SELECT * FROM sources")}, hub_ids, skills)
 
     def apply(self, changes: Iterable[StateChange]) -> None:
         try:

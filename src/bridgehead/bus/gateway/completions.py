@@ -150,8 +150,7 @@ def _text(content: object) -> str:
 def _channel(messages: list[dict[str, Any]], user: str, chat_id: str) -> str:
     """One conversation: what its program calls it, else its beginning, which is sent again with every question."""
     asked = next(number for number, message in enumerate(messages) if message.get("role") == "user")
-    beginning = chat_id or messages[: asked + 1]
-    return "chat-" + hashlib.sha256(msgspec.json.encode([user, beginning])).hexdigest()[:24]
+    return "chat-" + hashlib.sha256(msgspec.json.encode([user, chat_id or messages[: asked + 1]])).hexdigest()[:24]
 
 
 def _problem(call: HttpCall) -> Answer | None:

@@ -236,10 +236,8 @@ class Tail:
 
     def content(self, number: int) -> MessageContent | None:
         """What a message carries; None when it is gone, or too large to be kept."""
-        for head, message in self._noted:
-            if head.number == number and message is not None:
-                return MessageContent(number, message.data, message.context)
-        return None
+        kept = (message for head, message in self._noted if head.number == number and message is not None)
+        return next((MessageContent(number, message.data, message.context) for message in kept), None)
 
     def expire(self, now: float) -> None:
         """Forget everything once nobody has looked for a while."""

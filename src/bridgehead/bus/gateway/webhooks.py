@@ -53,9 +53,7 @@ class HttpCalls:
         record = self._gateway.directory.by_token(token, self._clock.now()) if token else None
         if record is None or (expected is not None and record.id != expected):
             return self._gateway.turn_away(request.address)
-        if record.mode != "manage":
-            return Answer(403, b"this is for participants in managing mode\n")
-        return record
+        return record if record.mode == "manage" else Answer(403, b"this is for participants in managing mode\n")
 
     async def put(
         self, record: ParticipantRecord, asked: dict[str, Any], call: HttpCall, wait_s: float
@@ -246,6 +244,5 @@ def _answer(call: HttpCall, *, plain: bool) -> Answer:
     if call.refusal is not None:
         return json_answer({"schema_version": SCHEMA_VERSION, "error": call.refusal}, call.status)
     if plain:
-        lines = "".join(f"{said['utterance']}\n" for said in call.speak)
-        return Answer(200, lines.encode())
+        return Answer(200, "".join(f"{said['utterance']}\n" for said in call.speak).encode())
     return json_answer({"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled})

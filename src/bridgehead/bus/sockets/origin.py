@@ -39,9 +39,7 @@ def whose(request: Request, user_of: UserOf = user_behind) -> Whose:
     if request.address == "local":
         return "own"  # a Unix socket of mode 0600
     user = user_of(request)
-    if user is None:
-        return "unknown"
-    return "own" if user in (os.geteuid(), ROOT) else "other"
+    return "unknown" if user is None else "own" if user in (os.geteuid(), ROOT) else "other"
 
 
 def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:

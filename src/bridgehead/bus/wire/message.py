@@ -157,8 +157,7 @@ def destinations(context: dict[str, Any]) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,) if value else ()
-    members = value if isinstance(value, list) else ()
-    return tuple(member for member in members if isinstance(member, str) and member)
+    return tuple(one for one in (value if isinstance(value, list) else ()) if isinstance(one, str) and one)
 
 
 encode: Final[Callable[[Message], bytes]] = _encoder.encode

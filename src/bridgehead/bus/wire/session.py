@@ -121,8 +121,7 @@ def reimpose_deployment_fields(before: Session, after: Session) -> Session:
 def hub_session_id(secret: bytes, participant_id: str, local_id: str) -> str:
     """One hub id per participant and local id, the same after every restart with the same secret."""
     name = participant_id.encode() + b"\x00" + local_id.encode("utf-8", "surrogatepass")
-    digest = hmac.new(secret, name, hashlib.sha256).digest()
-    return "b" + base64.b32encode(digest).decode("ascii").lower()[:_LENGTH]
+    return "b" + base64.b32encode(hmac.new(secret, name, hashlib.sha256).digest()).decode("ascii").lower()[:_LENGTH]
 
 
 def _is_number(value: object) -> bool:

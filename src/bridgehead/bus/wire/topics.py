@@ -274,9 +274,7 @@ def _spec_data(message: Message, topic: str) -> dict[str, Any]:
 def _legacy_data(message: Message) -> dict[str, Any]:
     data = message.data
     if message.type == "ovos.utterance.speak":
-        listen = data.get("listen")
-        expected = listen if isinstance(listen, bool) else False
-        return {"meta": {}, **data, "expect_response": expected}
+        return {"meta": {}, **data, "expect_response": data.get("listen") is True}
     if message.type == "ovos.intent.deregister":
         kept = {key: value for key, value in data.items() if key not in ("skill_id", "lang")}
         return {**kept, "intent_name": _joined_name(data)}

@@ -86,7 +86,8 @@ def read_values(raw: bytes) -> dict[str, Value]:
     text = unify_line_ends(raw.decode("utf-8", "replace").removeprefix(BOM)).rstrip("\n")
     values = read_mapping(text)
     if isinstance(values, ParseFailure):
-        raise ConfigBroken(_in_our_words(values.message))
+        message = values.message.replace("frontmatter YAML parse failed", "not valid YAML")
+        raise ConfigBroken(message if "not valid YAML" in message else "must be a YAML mapping")
     return values
 
 
@@ -111,12 +112,6 @@ def new_config(rig_id: RigId, display_name: str | None = None) -> dict[str, Valu
     named: dict[str, Value] = {"display_name": display_name} if display_name is not None else {}
     _display_name(named)
     return {"rig_id": str(rig_id), **named}
-
-
-def _in_our_words(message: str) -> str:
-    if "YAML parse failed" in message:
-        return message.replace("frontmatter YAML parse failed", "not valid YAML")
-    return "must be a YAML mapping"
 
 
 def _rig_id(values: Mapping[str, Value]) -> RigId:

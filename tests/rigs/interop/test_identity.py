@@ -93,6 +93,35 @@ def test_init_sign_makes_a_key_that_git_signs_with(bridge: Bridge) -> None:
     assert named.rig("init", "--rig-id", "x", "--force", "--signing-key", "nothing").code == 1
 
 
+def test_a_new_identity_keeps_the_other_settings_if_they_are_our_own_and_can_be_used(bridge: Bridge) -> None:
+    made = bridge.clone("n", "linux-a")
+    config = made.path / ".bridge/config.yaml"
+    config.write_text("rig_id: linux-a\ndisplay_name: Ann\nbranch: bridge\nrequire_signed: all\ntheirs: 3\n")
+    again = ("init", "--rig-id", "linux-b", "--force")
+
+    made.rig(*again).ok()
+    assert config.read_text() == "rig_id: linux-b\nbranch: bridge\nrequire_signed: all\ntheirs: 3\n"
+
+    config.write_text("rig_id: linux-a\nbranch: bridge\nrequire_signed: sometimes\n")
+    made.rig(*again).ok()
+    assert config.read_text() == "rig_id: linux-b\n"
+
+    config.write_text("rig_id: linux-a\nallowed_signers: from-others\n")
+    made.git("add", "--force", ".bridge/config.yaml")
+    made.rig(*again).ok()
+    assert config.read_text() == "rig_id: linux-b\n"
+
+
+@needs_ssh_keygen
+def test_whoever_has_no_key_is_told_the_command_that_makes_one(bridge: Bridge) -> None:
+    made = bridge.clone("n", "linux-a")
+
+    told = made.rig("member", "add").err
+
+    made.rig(*told.partition("hint: rig-bridge ")[2].partition(" creates")[0].split()).ok()
+    made.rig("member", "add").ok()
+
+
 def test_a_member_signs_and_whoever_does_not_is_not_that_member(bridge: Bridge, mac: Clone) -> None:
     eve = bridge.clone("e", "mac-m5max")
     eve.rig("send", "VERIFY", *SEND, "windows-5080").ok()

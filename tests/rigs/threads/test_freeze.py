@@ -39,4 +39,5 @@ def test_it_stops_ordinary_rigs_and_lets_relays_through() -> None:
 def test_the_error_names_who_and_until_when() -> None:
     error = ThreadFrozen("demo-01", FREEZE)
     assert "thread frozen by mike-relay until 2026-05-15T10:15:00.000Z" in error.message
+    assert (error.hint or "").endswith("rig-bridge relay --abort --thread demo-01")
     assert "--despite-freeze" not in (error.hint or "")

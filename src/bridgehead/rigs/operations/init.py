@@ -1,11 +1,12 @@
 """Give a clone its identity and a key, a thread its first draft (rigs §8 init, new)."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.errors import UserError
+from bridgehead.errors import ConfigError, FileError, UserError
 from bridgehead.host.directories import make_dir
-from bridgehead.rigs.config import new_config, write_config
+from bridgehead.rigs.config import new_config, parse_config, read_values, write_config
 from bridgehead.rigs.envelope.fields import DISPLAY_NAME_CAP, parse_new_thread_id
 from bridgehead.rigs.envelope.names import CONFIG_PATH, REQUEST_FILE, RigId
 from bridgehead.rigs.views.results import Initialised, Scaffolded
@@ -66,7 +67,11 @@ def init(repository: "GitRepository", identity: NewIdentity, request: InitReques
         key = None
         if request.sign or request.signing_key is not None:
             key = _see_to_key(repository, identity.rig_id, request.signing_key)
-        text = write_config(new_config(identity.rig_id, identity.display_name))
+        values = new_config(identity.rig_id, identity.display_name)
+        with suppress(FileError, ConfigError):  # what cannot be used, or came from others, is replaced as a whole
+            if parse_config(there := repository.read_file(CONFIG_PATH)) and not repository.is_tracked(CONFIG_PATH):
+                values = {name: value for name, value in read_values(there).items() if name != "display_name"} | values
+        text = write_config(values)
         repository.write_file(CONFIG_PATH, text.encode(), replace=True)
         repository.exclude(EXCLUDED)
         hook_path = repository.install_commit_msg_hook(HOOK)

@@ -203,7 +203,7 @@ def member(rig: Rig, request: MemberRequest) -> Members:
     if key is None:
         raise UserError(
             f"member {request.verb}: rig '{rig.config.rig_id}' has no SSH key to sign with; nothing was written",
-            hint="rig-bridge init --force --sign creates one; --signing-key <file> instead of --sign uses yours",
+            hint=f"rig-bridge init --rig-id {rig.config.rig_id} --force --sign creates one (--signing-key: yours)",
         )
     signs_with = fingerprint_of(key) or ""
     with rig.repository.lock():

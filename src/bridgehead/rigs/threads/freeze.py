@@ -85,6 +85,6 @@ class ThreadFrozen(UserError):
     def __init__(self, thread_id: str, freeze: Freeze) -> None:
         super().__init__(
             f'thread frozen by {freeze.rig} until {freeze.expires}; nothing was sent to "{thread_id}"',
-            hint=f"a human is answering there; {freeze.rig} can end the freeze with rig-bridge relay --abort",
+            hint=f"a human is answering there; {freeze.rig} can end it: rig-bridge relay --abort --thread {thread_id}",
         )
         self.freeze = freeze

@@ -49,7 +49,7 @@ class KeyInvalid(UserError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"trust: that is not an SSH public key ({reason})",
+            f"that is not an SSH public key ({reason})",
             hint="give a .pub file or its text; a private key is never needed",
         )
 

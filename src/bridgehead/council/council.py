@@ -145,9 +145,12 @@ class CouncilRun:
         if seat.name not in self._awaited:
             return Turn()
         self._seats[seat.name] = seat
+        task = self.plan.task
+        if self.plan.is_parallel_workflow:
+            task = msgspec.structs.replace(task, intensity=Intensity.QUICK)
         run = run_for(
             seat,
-            self._seat_task(),
+            task,
             self._inputs,
             budget=self._budget,
             seating=self._seatings[seat.name],
@@ -240,11 +243,6 @@ class CouncilRun:
             self._runs.pop(seat, None)
             self._seatings[seat] = self._seatings.get(seat, 0) + 1
         return Turn(seatings=tuple(Seating(seat, self._seatings[seat]) for seat in seats))
-
-    def _seat_task(self) -> BridgeInput:
-        if self.plan.is_parallel_workflow:
-            return msgspec.structs.replace(self.plan.task, intensity=Intensity.QUICK)
-        return self.plan.task
 
     def _after_seat(self, turn: Turn, *, advance: bool = True) -> Turn:
         """Pass a seat's turn on; when it brought the report, the council may go on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,13 +80,11 @@ def _figure(plot: Plot, top: float, drawn: Sequence[str]) -> Markup:
     return Markup(element("figure", caption, picture, _numbers(plot), class_="plot"))
 
 
-def _grid(plot: Plot, top: float) -> list[str]:
-    made: list[str] = []
+def _grid(plot: Plot, top: float) -> Iterator[str]:
     for share in (0.0, 0.5, 1.0):
         y = _y(top * share, top)
-        made.append(element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid"))
-        made.append(element("text", plot.show(top * share), x=_LEFT - 6, y=y + 4, text_anchor="end"))
-    return made
+        yield element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid")
+        yield element("text", plot.show(top * share), x=_LEFT - 6, y=y + 4, text_anchor="end")
 
 
 def _ends(plot: Plot) -> list[str]:

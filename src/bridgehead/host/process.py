@@ -106,7 +106,9 @@ class _Run:
                 self._ask_to_stop(pipes)
             spared = keep_family and ended is Ended.EXITED
             leftovers_killed = 0 if spared else self._family.kill()
-            _read_rest(pipes)
+            for _ in range(_MORE_THAN_A_PIPE_HOLDS):  # what was written before the kill
+                if not pipes.wait(0):
+                    break
         return CommandResult(
             argv=tuple(self._command.argv),
             ended=ended,
@@ -288,18 +290,15 @@ class Capture:
     def take(self, stream: Stream, chunk: bytes) -> bytes:
         """Keep what there is room for; return the part of `chunk` that still counts as output."""
         if stream == "stderr":
-            self._take_tail(chunk)
+            self._stderr += chunk
+            self.stderr_truncated |= len(self._stderr) > self._stderr_tail
+            if len(self._stderr) > 2 * self._stderr_tail:  # seldom, because each cut moves the whole tail
+                del self._stderr[: len(self._stderr) - self._stderr_tail]
             return chunk
         counted = chunk[: self._stdout_cap - len(self._stdout)]
         self._stdout += counted
         self.stdout_truncated |= len(counted) < len(chunk)
         return counted
-
-    def _take_tail(self, chunk: bytes) -> None:
-        self._stderr += chunk
-        self.stderr_truncated |= len(self._stderr) > self._stderr_tail
-        if len(self._stderr) > 2 * self._stderr_tail:  # seldom, because each cut moves the whole tail
-            del self._stderr[: len(self._stderr) - self._stderr_tail]
 
 
 def _start(command: Command, family: Family) -> subprocess.Popen[bytes]:
@@ -331,13 +330,6 @@ def _not_started(command: Command, started_at: datetime, error: OSError | ValueE
             exit_code = 127
     reason = f"{subject}: {says}"
     return CommandResult(tuple(command.argv), Ended.NOT_STARTED, exit_code, started_at, reason=reason)
-
-
-def _read_rest(pipes: Pipes) -> None:
-    """Take what was written before the kill."""
-    for _ in range(_MORE_THAN_A_PIPE_HOLDS):
-        if not pipes.wait(0):
-            return
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:

@@ -124,7 +124,8 @@ def matches(text: bytes, begins: bytes, pattern: bytes) -> Iterator[re.Match[byt
     """Yield the matches of `pattern` that start a word, looking only where its fixed beginning stands."""
     position = text.find(begins)
     while position >= 0:
-        matched = re.compile(pattern).match(text, position) if _starts_word(text, position) else None
+        starts_word = re.search(_WORD_START, text[max(0, position - 3) : position])
+        matched = re.compile(pattern).match(text, position) if starts_word else None
         if matched:
             yield matched
         position = text.find(begins, matched.end() if matched else position + 1)
@@ -136,10 +137,6 @@ def positions(text: bytes, wanted: bytes) -> Iterator[int]:
     while position >= 0:
         yield position
         position = text.find(wanted, position + 1)
-
-
-def _starts_word(text: bytes, position: int) -> bool:
-    return re.search(_WORD_START, text[max(0, position - 3) : position]) is not None
 
 
 def stands_for_secret(value: bytes) -> bool:

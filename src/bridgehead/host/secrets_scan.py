@@ -241,7 +241,8 @@ def _judge(name: str, assigned: re.Match[bytes]) -> str | None:
     quoted = assigned["quote"] is not None
     if quoted and assigned["end"].lstrip(b"\\") != assigned["quote"].lstrip(b"\\"):
         return None
-    if _names_password(words) and is_strong_password(assigned["value"], quoted=quoted):
+    names_password = any(word in _PASSWORDS or word.endswith(("password", "passwd")) for word in words)
+    if names_password and is_strong_password(assigned["value"], quoted=quoted):
         return "password"
     value = assigned["value"].partition(b"&")[0]  # in a query another parameter follows
     return "high-entropy-value" if is_random(value) else None
@@ -251,10 +252,6 @@ def _names_secret(words: list[str]) -> bool:
     if not words or words[-1] in _ABOUT or not _HARMLESS.isdisjoint(words):
         return False
     return any(word in _SECRETS or word.endswith(_JOINED_ENDINGS) for word in words)
-
-
-def _names_password(words: list[str]) -> bool:
-    return any(word in _PASSWORDS or word.endswith(("password", "passwd")) for word in words)
 
 
 def _without_overlaps(found: Iterable[Found]) -> Iterator[Found]:

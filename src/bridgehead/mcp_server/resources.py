@@ -93,8 +93,7 @@ def _pending(caller: Caller) -> Iterator[tuple[str, str]]:
 
 def _councils(caller: Caller) -> Iterator[tuple[str, str]]:
     page = list_councils(caller.assembly, limit=MOST_LISTED, project=caller.assembly.project)
-    for council in page.councils:
-        yield council.id, f"{council.verdict or council.status.value}: {council.title}"
+    yield from ((one.id, f"{one.verdict or one.status.value}: {one.title}") for one in page.councils)
 
 
 def _threads(caller: Caller) -> list[str]:

@@ -15,7 +15,7 @@ from bridgehead.testing.exchange import Answer, Breakage, Fault, LoggedRequest, 
 from bridgehead.testing.scripts import SCENARIOS, Addressed, Script, Scripted, address, react
 from bridgehead.testing.wires import wire_for
 from bridgehead.testing.wires.base import Wire
-from bridgehead.testing.wires.openai import openai_error
+from bridgehead.testing.wires.openai import ChatCompletions
 
 BODY_LIMIT: Final = 64 * 1024 * 1024
 FAKE_MODEL: Final = "fake-model-1"
@@ -128,7 +128,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
     def _list_models(self, addressed: Addressed) -> None:
         if addressed.scenario in set(Fault):
-            refusal = openai_error(Fault(addressed.scenario), FAKE_MODEL)
+            refusal = ChatCompletions().refuse(Fault(addressed.scenario), FAKE_MODEL)
             self._answer_simply(refusal.status, refusal.body)
             return
         listed = {"object": "list", "data": [{"id": FAKE_MODEL, "object": "model"}], "models": []}

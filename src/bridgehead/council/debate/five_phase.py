@@ -154,9 +154,8 @@ class FivePhaseRun(SeatRun):
             for message in _messages(one, "merge-proposal"):
                 self._agree(owner, as_line(message.get("finding_id")), as_line(message.get("other_id")))
         for one in replies:
-            owner = one.owner
             answers = [_as_response(message) for message in _messages(one, "defense", "withdrawal")]
-            run.debate.take_responses(owner, answers, asked, run.round)
+            run.debate.take_responses(one.owner, answers, asked, run.round)
             raise_items(run, one)
 
     def _take_challenge(self, owner: Owner, message: Mapping[str, Any]) -> None:
@@ -300,10 +299,8 @@ def anonymous(packet: dict[str, Any]) -> dict[str, Any]:
     return {**packet, "previous_findings": shown}
 
 
-def _messages(one: ReadReply, *kinds: str) -> Iterator[Mapping[str, Any]]:
-    for message in one.value["messages"]:
-        if as_line(message.get("kind")).casefold() in kinds:
-            yield message
+def _messages(one: ReadReply, *kinds: str) -> list[Mapping[str, Any]]:
+    return [message for message in one.value["messages"] if as_line(message.get("kind")).casefold() in kinds]
 
 
 def _as_response(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -223,7 +223,9 @@ class SeatRun:
 
     def _begin_round(self) -> None:
         run = self._run
-        if self._budget.refusal(self._calls_of_a_round()) is not None:
+        # The most a round can need: new experts and both standing roles, a reminder, everybody's answer, a ruling.
+        most_calls = len(run.roster.waiting) + STANDING_AGENTS + 1 + len(run.roster.active) + STANDING_AGENTS + 1
+        if self._budget.refusal(most_calls) is not None:
             self._warn(BUDGET_REACHED)
             self._begin_ruling(BUDGET)
             return
@@ -231,12 +233,6 @@ class SeatRun:
         self._log_dispatch()
         added, run.roster.waiting = run.roster.waiting, []
         self._ask(challenge_asks(run, added), self._after_challenges)
-
-    def _calls_of_a_round(self) -> int:
-        """The most a round can need: new experts and both standing roles, a reminder, everybody's answer, a ruling."""
-        roster = self._run.roster
-        challenge = len(roster.waiting) + STANDING_AGENTS + 1
-        return challenge + len(roster.active) + STANDING_AGENTS + 1
 
     def _after_challenges(self) -> None:
         run, batch = self._run, self._settled_batch()

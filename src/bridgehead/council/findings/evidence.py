@@ -136,12 +136,8 @@ def _is_quote(text: str, unusual: Sequence[str]) -> bool:
     trimmed = text.strip()
     if len(squeeze(trimmed)) < LEAST_QUOTE or _BARE_NAME.fullmatch(trimmed):
         return False
-    return not _is_reference(trimmed, unusual)
-
-
-def _is_reference(text: str, unusual: Sequence[str]) -> bool:
-    bare = re.sub(r":[0-9]+$", "", text) if re.search(r":[0-9]+:[0-9]+$", text) else text
-    return any(found.start == 0 and found.end == len(bare) for found in locate_references(bare, unusual))
+    bare = re.sub(r":[0-9]+$", "", trimmed) if re.search(r":[0-9]+:[0-9]+$", trimmed) else trimmed
+    return not any(found.start == 0 and found.end == len(bare) for found in locate_references(bare, unusual))
 
 
 Lines = tuple[int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -109,12 +109,8 @@ def cluster_fingerprint(members: Sequence[Identity]) -> tuple[str, tuple[str, ..
     """A council finding's own fingerprint (the v1 most members have), and all of its members', sorted."""
     everything = tuple(sorted({name for member in members for name in member.all}))
     own = [member.fingerprint for member in members]
-    return _most_frequent([name for name in own if not is_weak(name)] or own), everything
-
-
-def _most_frequent(names: Iterable[str]) -> str:
-    counts = Counter(names)
-    return min(counts, key=lambda name: (-counts[name], name))
+    counts = Counter([name for name in own if not is_weak(name)] or own)
+    return min(counts, key=lambda name: (-counts[name], name)), everything
 
 
 def _placed(text: FileText, start: int) -> tuple[tuple[str, ...], int]:

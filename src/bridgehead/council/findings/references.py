@@ -104,8 +104,9 @@ def _known(text: str, unusual: Sequence[str]) -> Iterator[LocatedReference]:
 def _found(text: str) -> Iterator[tuple[FileReference, re.Match[str]]]:
     without_urls = _URL.sub(lambda url: " " * len(url[0]), text) if "://" in text else text
     for match in _REFERENCE.finditer(without_urls):
-        if (reference := _reference(match)) is not None:
-            yield reference, match
+        written = match["path"].replace("\\", "/")
+        if match["first"] is not None or _names_a_file(written, match["ext"]):
+            yield _at_lines(_HERE.sub("", written), match), match
 
 
 def relate(ours: Sequence[FileReference], theirs: Sequence[FileReference]) -> Relation:
@@ -122,14 +123,6 @@ def relate(ours: Sequence[FileReference], theirs: Sequence[FileReference]) -> Re
 def is_same_file(one: str, other: str) -> bool:
     """Equal, or one is the other's ending after a slash."""
     return one == other or one.endswith("/" + other) or other.endswith("/" + one)
-
-
-def _reference(match: re.Match[str]) -> FileReference | None:
-    written = match["path"].replace("\\", "/")
-    has_line = match["first"] is not None
-    if not has_line and not _names_a_file(written, match["ext"]):
-        return None
-    return _at_lines(_HERE.sub("", written), match)
 
 
 def _at_lines(path: str, match: re.Match[str]) -> FileReference:

@@ -105,7 +105,7 @@ class PromptContext:
             domain=writer.line(domain),
             output_types=writer.line(" | ".join(types)),
             severity_values=_NO_SEVERITY if set(types) <= NEVER_RATED else _SEVERITIES,
-            more_keys=_more_keys(types, is_audit=is_audit),
+            more_keys=_AUDIT_KEYS if is_audit else _PROPOSAL_KEYS if OutputType.PROPOSAL in types else NOTHING,
             severity_rules=_severity_rules(types, is_audit=is_audit),
         )
 
@@ -117,12 +117,6 @@ class PromptContext:
 
 def evidence_rules() -> Safe:
     return template("evidence_rules").fill()
-
-
-def _more_keys(types: Sequence[OutputType], *, is_audit: bool) -> Safe:
-    if is_audit:
-        return _AUDIT_KEYS
-    return _PROPOSAL_KEYS if OutputType.PROPOSAL in types else NOTHING
 
 
 def _severity_rules(types: Sequence[OutputType], *, is_audit: bool) -> Safe:

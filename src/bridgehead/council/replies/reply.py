@@ -55,7 +55,8 @@ def open_envelope(printed: str) -> Opened:
 
 
 def _open_document(document: Mapping[str, Any]) -> Opened | None:
-    text = _enveloped_text(document)
+    said = (document.get("result"), document.get("response"))  # by claude, by gemini
+    text = next((one for one in said if isinstance(one, str)), None)
     if document.get("is_error") is True:  # claude
         return Opened(text or "", error=text or "the runtime reported an error")
     if _is_answer(document):
@@ -70,12 +71,6 @@ def _open_document(document: Mapping[str, Any]) -> Opened | None:
     if document.get("error"):
         return Opened("", error=_error_text(document["error"]))
     return None
-
-
-def _enveloped_text(document: Mapping[str, Any]) -> str | None:
-    """What claude says in `result` and gemini in `response`."""
-    texts = (document.get("result"), document.get("response"))
-    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _is_answer(document: Mapping[str, Any]) -> bool:
@@ -251,19 +246,16 @@ def _spans(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
         closed = end is not None and end > 0
         span = text[start:end] if closed else text[start:]
         accepted = None if end == -1 else _accept(read_json(span), read)
+        # `[]` in the middle of prose is about code; at the end of a reply it is an answer.
+        is_empty_list = span.startswith("[") and not span.strip("[] \n\t")
         in_prose = closed and end is not None and end <= last_word
-        yield None if in_prose and _is_empty_list(span) else accepted
+        yield None if in_prose and is_empty_list else accepted
         if closed and end is not None:
             position = end
         elif accepted is not None or (end is None and _CUT_OFF.match(span)):
             return  # what stands inside a reply that was cut off is not an answer of its own
         else:
             position, false_starts = start + 1, false_starts + 1
-
-
-def _is_empty_list(span: str) -> bool:
-    """`[]` in the middle of prose is about code; at the end of a reply it is an answer."""
-    return span.startswith("[") and not span.strip("[] \n\t")
 
 
 def _last_word(text: str) -> int:
@@ -305,9 +297,7 @@ def _unwrapped(value: Any) -> Iterator[Mapping[str, Any]]:
     if not isinstance(value, dict):
         return
     yield value
-    for name in WRAPPERS:
-        if isinstance(value.get(name), dict):
-            yield value[name]
+    yield from (value[name] for name in WRAPPERS if isinstance(value.get(name), dict))
 
 
 def is_item(entry: Any) -> bool:

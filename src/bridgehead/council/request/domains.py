@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import yaml
@@ -97,12 +97,9 @@ class Domain:
         """How strongly the text's words speak for this domain; distinct signals, each once."""
         strong = sum(says(text, signal) for signal in self.strong)
         weak = sum(says(text, signal) for signal in self.weak)
-        beside = sum(says(text, word) for word in self.never_alone) if strong and self._is_named(text) else 0
+        is_named = any(says(text, signal) for signal in self.strong if signal.casefold() in self.id.split("-"))
+        beside = sum(says(text, word) for word in self.never_alone) if is_named else 0
         return strong * STRONG + (weak + beside) * WEAK
-
-    def _is_named(self, text: str) -> bool:
-        names = self.id.split("-")
-        return any(says(text, signal) for signal in self.strong if signal.casefold() in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +183,8 @@ class Registry:
         wish = ": ".join(filter(None, (_spoken(name), reason or task)))
         if ranked and ranked[0][0] >= SELECTED_AT and (len(ranked) == 1 or ranked[0][0] > ranked[1][0]):
             return _adapted(name, wish, ranked[0][1])
-        sources = [entry for _, entry in ranked[:_VIRTUAL_SOURCES]] or self._defaults()
+        usual = map(self.find, self.default_domains(("code",)))
+        sources = [entry for _, entry in ranked[:_VIRTUAL_SOURCES]] or [entry for entry in usual if entry is not None]
         return _virtual(name, wish, sources)
 
     def detect(
@@ -270,15 +268,13 @@ class Registry:
         return tuple(dict.fromkeys(found)) or ("architecture", "testing")
 
     def _ranked(self, name: str, text: str) -> list[tuple[float, Domain]]:
-        scored = [(entry.score(text) + _id_in_name(entry, name), entry) for entry in self.domains]
+        words = set(normalise_domain(name).split("-"))
+        scored = [(entry.score(text) + STRONG * (set(entry.id.split("-")) <= words), entry) for entry in self.domains]
         return sorted((pair for pair in scored if pair[0] >= WEAK), key=lambda pair: -pair[0])
 
     def _detection_score(self, entry: Domain, text: str) -> float:
         mentioned = any(says(text, word) for word in (entry.id, *entry.aliases))
         return entry.score(text) + (EXPLICIT if mentioned else 0.0)
-
-    def _defaults(self) -> list[Domain]:
-        return [entry for entry in map(self.find, self.default_domains(("code",))) if entry is not None]
 
     def canonical(self, name: str) -> str:
         """The id behind a name or alias; names nobody registered stay as they are, normalised."""
@@ -290,11 +286,7 @@ class Registry:
 def load_registry() -> Registry:
     """The registry that ships with the package."""
     text = resources.files("bridgehead.council.request").joinpath("domains.yaml").read_text(encoding="utf-8")
-    return read_registry(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-
-
-def read_registry(document: Mapping[str, Any]) -> Registry:
-    """A registry from its parsed document."""
+    document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     defaults = document["detection_protocol"]["artifact_defaults"]
     lists = {name: tuple(ids) for name, ids in defaults.items() if isinstance(ids, list)}
     return Registry(msgspec.convert(document["domains"], tuple[Domain, ...]), lists)
@@ -360,11 +352,6 @@ def read_package_names(text: str, *, manifest: bool = False) -> frozenset[str]:
 def _quoted(entry: Domain, text: str) -> str:
     words = (entry.id, *entry.aliases, *entry.strong, *entry.weak)
     return ", ".join(f'"{word}"' for word in dict.fromkeys(words) if says(text, word))
-
-
-def _id_in_name(entry: Domain, name: str) -> float:
-    words = set(normalise_domain(name).split("-"))
-    return STRONG if set(entry.id.split("-")) <= words else 0.0
 
 
 def _adapted(name: str, wish: str, base: Domain) -> Expert:

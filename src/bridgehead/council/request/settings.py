@@ -237,7 +237,8 @@ class _Reader:
         self._warn_unknown(document, _TOP_KEYS, owner="")
         runtimes = self._runtimes(document.get("bridges", {}))
         hours = document.get("ttl_hours", DEFAULT_TTL_HOURS)
-        ttl_hours = self._valid(hours, _is_duration(hours), DEFAULT_TTL_HOURS, "ttl_hours_invalid")
+        is_duration = isinstance(hours, int | float) and not isinstance(hours, bool) and 0 <= hours < math.inf
+        ttl_hours = self._valid(hours, is_duration, DEFAULT_TTL_HOURS, "ttl_hours_invalid")
         level = document.get("reasoning_level", MEDIUM)
         return Settings(
             runtimes=runtimes,
@@ -306,10 +307,6 @@ class _Reader:
     def _warn_unknown(self, given: Mapping[str, Any], known: frozenset[str], *, owner: str) -> None:
         unknown = [key for key in given if key not in known and not key.startswith("_")]
         self._warnings += [f"unknown_key:{owner}{key}" for key in unknown]
-
-
-def _is_duration(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value < math.inf
 
 
 def _moment(value: object) -> datetime | None:

@@ -117,9 +117,7 @@ CallOutcome = RuntimeAnswer | RuntimeRefusal
 def objects_in(printed: str) -> Iterator[dict[str, Any]]:
     """Every line that is a JSON object, in order."""
     # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
-    for line in printed.split("\n"):
-        if (found := object_from(line)) is not None:
-            yield found
+    yield from (found for line in printed.split("\n") if (found := object_from(line)) is not None)
 
 
 def last_of(events: Sequence[dict[str, Any]], kind: str) -> dict[str, Any] | None:

@@ -393,8 +393,7 @@ def _models(seat: SeatReport) -> tuple[str, ...]:
 
 
 def _council_type(seats: Sequence[SeatReport]) -> str:
-    completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
-    models = [seat for seat in completed if seat.name != STATIC]
+    models = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.name != STATIC]
     if not models:
         return "static-analysis"
     return "multi-runtime-council" if len(models) > 1 else "single-runtime-council"

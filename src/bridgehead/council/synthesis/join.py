@@ -100,13 +100,16 @@ def _classified(
         ),
     )
     against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
-    against += _cited_in_vain(finding)
+    if finding.not_found is not None:
+        # Evidence that is not there confirms nobody, however many seats agree on it (hazard 14).
+        against += (StatedPosition(COORDINATOR, None, f"evidence_not_found: {finding.not_found}"),)
     if against or _severities_apart(finding):
         own = tuple(source.stated() for source in _one_per_seat(members))
         return replace(finding, cls=FindingClass.DISPUTED, positions=(*own, *against))
     if len(finding.confirming_seats) < 2:
         return finding
-    return replace(finding, cls=FindingClass.MULTI, shared_cli_path=_shares_cli(members))
+    over_cli = {one.seat.name for one in members if one.seat.confirms and one.seat.report.connection_used == CLI}
+    return replace(finding, cls=FindingClass.MULTI, shared_cli_path=len(over_cli) >= 2)
 
 
 def _withdrawn_by_others(
@@ -121,12 +124,6 @@ def _withdrawn_by_others(
         for source, candidate in withdrawn
         if source.seat.name not in finding.seats and matches(leader, candidate, same_domain=False)
     )
-
-
-def _cited_in_vain(finding: CouncilFinding) -> tuple[StatedPosition, ...]:
-    """Evidence that is not there confirms nobody, however many seats agree on it (hazard 14)."""
-    reason = finding.not_found
-    return () if reason is None else (StatedPosition(COORDINATOR, None, f"evidence_not_found: {reason}"),)
 
 
 def _severities_apart(finding: CouncilFinding) -> bool:
@@ -163,13 +160,6 @@ def _met_by_others(finding: CouncilFinding, met: Sequence[Source]) -> tuple[Stat
         for source in met
         if any(seat != source.seat.name and wanted == source.output.requirement_id for seat, wanted in unmet)
     )
-
-
-def _shares_cli(members: Sequence[Source]) -> bool:
-    over_cli = {
-        source.seat.name for source in members if source.seat.confirms and source.seat.report.connection_used == CLI
-    }
-    return len(over_cli) >= 2
 
 
 def _one_per_seat(members: Sequence[Source]) -> list[Source]:

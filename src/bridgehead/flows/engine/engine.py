@@ -43,8 +43,9 @@ def run_flow(flow: Flow, request: RunRequest, inputs: RunInputs | None = None) -
         files = CheckpointFiles(root, inputs.clock, inputs.response_owners, inputs.size_limits)
         files.sweep()
         opening = open_run(flow, request, files, journal)
-        if opening.completed is not None:
-            return _already_complete(opening.completed)
+        if (done := opening.completed) is not None:
+            result = None if done.result is None else json.loads(done.result)
+            return RunResult(done.id, done.name, RunStatus.COMPLETED, ("already_complete",), result)
         run = opening.resumed or _new_run(flow, request, root, opening, inputs.clock.now())
         opened = OpenRun(flow, request, inputs, files, journal, run, opening)
         _discard(opened)
@@ -268,8 +269,3 @@ def plain_result(flow: Flow, returned: Any) -> Any:
         return to_plain(returned)
     except NotRecordable as error:
         raise error.named(f"what flow {flow.name} returned") from None
-
-
-def _already_complete(run: Run) -> RunResult:
-    result = None if run.result is None else json.loads(run.result)
-    return RunResult(run.id, run.name, RunStatus.COMPLETED, ("already_complete",), result)

@@ -223,9 +223,13 @@ def _open_by_state_file(
     if isinstance(content, Unsafe):
         raise StateCorrupt(files.state_path, content.reason)
     checkpoint = None if content is None else read_checkpoint(content, files.state_path)
-    ended = _ended_run(checkpoint, journal) if checkpoint else None
-    if ended is not None:
-        _put_away(files, ended)
+    ended = journal.run(_noted_id(checkpoint) or "") if checkpoint else None
+    if ended is not None and ended.status.ended:
+        # Its process died between ending the run and putting its files away: after an error nothing is lost (flows §5).
+        if ended.status is RunStatus.COMPLETED:
+            files.clean_up()
+        else:
+            files.move_to_post_mortem(ended.id)
         checkpoint = None
     if checkpoint is None and paused is not None:
         # The file was cleaned away or never written: the journal has what matters, and it is made again.
@@ -250,19 +254,6 @@ def _open_by_state_file(
     )
 
 
-def _ended_run(checkpoint: Checkpoint, journal: SqliteJournal) -> Run | None:
-    run = journal.run(_noted_id(checkpoint) or "")
-    return run if run is not None and run.status.ended else None
-
-
-def _put_away(files: CheckpointFiles, ended: Run) -> None:
-    """Its process died between ending the run and doing this: after an error nothing is lost (flows §5)."""
-    if ended.status is RunStatus.COMPLETED:
-        files.clean_up()
-    else:
-        files.move_to_post_mortem(ended.id)
-
-
 def _is_known(checkpoint: Checkpoint, run: Run, journal: SqliteJournal) -> bool:
     """Whether the journal has what the state says. It comes first, unless a restored run was refused or died early."""
     if checkpoint.pending is not None:
@@ -279,13 +270,10 @@ def _refuse_contradicting_state(root: Path, flow: Flow, request: RunRequest, che
         key: value
         for key, value in _lasting_settings(flow, request).items()
         # With --resume a state of another project is unsafe (R5), not merely another run.
-        if not (key == _PROJECT and request.resume) and not _is_same_path(key, value, stored)
+        if not (key == _PROJECT and request.resume)
+        and not (key in _PATHS and key in stored and same_place(str(value), str(stored[key])))
     }
     _refuse_contradiction(root, f"template-create {stored.get('template_name', '')}", request, stored, given)
-
-
-def _is_same_path(key: str, value: object, stored: Mapping[str, Any]) -> bool:
-    return key in _PATHS and key in stored and same_place(str(value), str(stored[key]))
 
 
 def _refuse_unsafe_paths(root: Path, request: RunRequest, checkpoint: Checkpoint, journalled: Run | None) -> None:

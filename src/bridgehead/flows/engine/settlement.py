@@ -78,7 +78,9 @@ def settle(
             answered = call.with_current(call.current._replace(response=answer.document))
             return _conclude(answered, verdict, rules, now, new_id)
         if isinstance(verdict, Accepted):
-            return _accept_late(call, answer, verdict)
+            late = answer.attempt.ended(AttemptStatus.COMPLETED)._replace(response=answer.document)
+            overtaken = call.current.ended(AttemptStatus.SUPERSEDED_BY_LATE_ANSWER)
+            return Settlement(_accepting(verdict), (late, overtaken), verdict)
         # That attempt's end has already been dealt with, and the newest one is still running.
         ignored = True
     settled = _without_answer(call, rules, request_on_file, now, new_id)
@@ -96,20 +98,16 @@ def read_verdict(document: Mapping[str, Any], judge: Judge, profile: Profile) ->
     message = response.get("error_message", "")
     match RequestStatus(response["status"]):
         case RequestStatus.SUCCESS:
-            return _read_success(response, judge)
+            if response.get("error_type") or message:
+                log_warning(f"response {response['request_id']}: success with error fields set; they are ignored")
+            text = response.get("response", "")
+            return judge(text) if text else _unfit("success without a response")
         case RequestStatus.TIMEOUT:
             return Failed(ErrorType.TIMEOUT.value, message)
         case RequestStatus.CANCELLED:
             return Failed(CANCELLED, message)
         case RequestStatus.ERROR:
             return Failed(response.get("error_type", ErrorType.UNKNOWN.value), message)
-
-
-def _read_success(response: Mapping[str, Any], judge: Judge) -> Verdict:
-    if response.get("error_type") or response.get("error_message"):
-        log_warning(f"response {response['request_id']}: success with error fields set; they are ignored")
-    text = response.get("response", "")
-    return judge(text) if text else _unfit("success without a response")
 
 
 def _unfit(message: str) -> Failed:
@@ -145,12 +143,6 @@ def _retry(call: Call, failure: Failed, rules: Rules, now: datetime, new_id: Cal
     }
     new = Attempt(old.path, document, AttemptStatus.PENDING)
     return Settlement(Action.RETRY, (old.ended(AttemptStatus.SUPERSEDED, failure.reason), new), failure)
-
-
-def _accept_late(call: Call, answer: MatchedAnswer, verdict: Accepted) -> Settlement:
-    answered = answer.attempt.ended(AttemptStatus.COMPLETED)._replace(response=answer.document)
-    overtaken = call.current.ended(AttemptStatus.SUPERSEDED_BY_LATE_ANSWER)
-    return Settlement(_accepting(verdict), (answered, overtaken), verdict)
 
 
 def _without_answer(

@@ -115,11 +115,6 @@ def is_supported(document: Mapping[str, Any]) -> bool:
     return version is None or version[0] == SUPPORTED_MAJOR
 
 
-def _is_newer_minor(document: Mapping[str, Any]) -> bool:
-    version = _version_of(document)
-    return version is not None and version[0] == SUPPORTED_MAJOR and bool(version[1])
-
-
 def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
     """Major and minor without leading zeros, zero being empty; text, as `int` does not read any number of digits."""
     version = document.get("version")
@@ -137,7 +132,8 @@ def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tupl
     forgiven = dict(document)
     tolerances: list[str] = []
     unknown = [key for key in forgiven if key not in schema["properties"]]
-    newer_minor = _is_newer_minor(document)
+    version = _version_of(document)
+    newer_minor = version is not None and version[0] == SUPPORTED_MAJOR and bool(version[1])
     if newer_minor or profile is Profile.TOLERANT:
         for key in unknown:
             del forgiven[key]
@@ -223,9 +219,8 @@ def _check_number(value: float, schema: Schema, path: str) -> Iterator[Problem]:
 
 def _check_object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Problem]:
     properties = schema.get("properties", {})
-    for key in schema.get("required", ()):
-        if key not in value:
-            yield Problem(path, "required", f"{key} is missing")
+    missing = [key for key in schema.get("required", ()) if key not in value]
+    yield from (Problem(path, "required", f"{key} is missing") for key in missing)
     for key, member in value.items():
         if key in properties:
             token = key.replace("~", "~0").replace("/", "~1")

@@ -183,9 +183,7 @@ def _commands(project: Path) -> Iterator[tuple[str, ...]]:
         yield "dotnet", "build", "--no-restore"
     if "package.json" in has:
         scripts = json.loads((project / "package.json").read_text()).get("scripts", {})
-        for script in ("build", "test"):
-            if script in scripts:
-                yield "npm", "run", "--silent", script
+        yield from (("npm", "run", "--silent", script) for script in ("build", "test") if script in scripts)
     if any(name in has for name in ("pyproject.toml", "setup.py", "requirements.txt")):
         yield sys.executable, "-m", "compileall", "-q", "."
         if list(project.rglob("test_*.py")):

@@ -62,22 +62,11 @@ class AnthropicMessages(Wire):
         }
 
     def stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
-        return [Event(compact(payload), payload["type"]) for payload in self._payloads(answer, request)]
-
-    def cut_stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
-        return self.stream(answer, request)[:3]
-
-    def refuse(self, fault: Fault, model: str) -> ErrorReply:
-        status, kind, message = _ERRORS[fault]
-        body = {"type": "error", "error": {"type": kind, "message": message.format(model=model)}}
-        return ErrorReply(status, body, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {})
-
-    def _payloads(self, answer: Answer, request: ModelRequest) -> list[dict[str, Any]]:
         block = self._block(answer, request)
         empty = {**self.whole(answer, request), "content": [], "stop_reason": None}
         empty["usage"] = {**_input_usage(), "output_tokens": 1}
         started, delta = _block_in_pieces(block)
-        return [
+        payloads: list[dict[str, Any]] = [
             {"type": "message_start", "message": empty},
             {"type": "content_block_start", "index": 0, "content_block": started},
             {"type": "content_block_delta", "index": 0, "delta": delta},
@@ -89,6 +78,15 @@ class AnthropicMessages(Wire):
             },
             {"type": "message_stop"},
         ]
+        return [Event(compact(payload), payload["type"]) for payload in payloads]
+
+    def cut_stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
+        return self.stream(answer, request)[:3]
+
+    def refuse(self, fault: Fault, model: str) -> ErrorReply:
+        status, kind, message = _ERRORS[fault]
+        body = {"type": "error", "error": {"type": kind, "message": message.format(model=model)}}
+        return ErrorReply(status, body, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {})
 
     def _block(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
         if isinstance(answer, CallTool):

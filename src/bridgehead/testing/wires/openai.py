@@ -38,16 +38,13 @@ _ERRORS: Final[dict[Fault, tuple[int, str, str, str | None]]] = {
 }
 
 
-def openai_error(fault: Fault, model: str) -> ErrorReply:
-    """The refusal `fault` as OpenAI and its imitators write it."""
-    status, kind, message, code = _ERRORS[fault]
-    error = {"message": message.format(model=model), "type": kind, "param": None, "code": code}
-    return ErrorReply(status, {"error": error}, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {})
-
-
 class _OpenAIWire(Wire):
+    """Refuses as OpenAI and its imitators do."""
+
     def refuse(self, fault: Fault, model: str) -> ErrorReply:
-        return openai_error(fault, model)
+        status, kind, message, code = _ERRORS[fault]
+        error = {"message": message.format(model=model), "type": kind, "param": None, "code": code}
+        return ErrorReply(status, {"error": error}, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {})
 
 
 class ChatCompletions(_OpenAIWire):

@@ -105,10 +105,11 @@ def draw_debate(report: CouncilReport, seats: Sequence[BridgeReport]) -> Markup 
     items = {(seat.bridge, item.output.id): item for row, seat in enumerate(lanes) for item in _items(row, seat)}
     nodes = _nodes(list(report.findings()), len(lanes))
     height = TOP + max(len(lanes) * LANE_HEIGHT, len(nodes) * NODE_HEIGHT) + 20
+    headings = ((RAISED_X, "raised"), (DEBATED_X, "after debate"), (COUNCIL_X, "council"))
     picture = element(
         "svg",
         element("title", "Findings of each seat, what debate made of them, and where they joined"),
-        *_headings(),
+        *(element("text", text, x=x - 5, y=24, class_="heading") for x, text in headings),
         *(_lane(row, seat) for row, seat in enumerate(lanes)),
         *_joins(items, nodes),
         *(_drawn(item) for item in items.values()),
@@ -118,11 +119,6 @@ def draw_debate(report: CouncilReport, seats: Sequence[BridgeReport]) -> Markup 
         class_="debate",
     )
     return element("div", picture, class_="wide")
-
-
-def _headings() -> Iterator[Markup]:
-    for x, text in ((RAISED_X, "raised"), (DEBATED_X, "after debate"), (COUNCIL_X, "council")):
-        yield element("text", text, x=x - 5, y=24, class_="heading")
 
 
 def _lane(row: int, seat: BridgeReport) -> Markup:

@@ -120,9 +120,7 @@ def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) ->
         yield "\nPositions:"
         for position in entry.positions:
             yield f"- {escaped(position.bridge)} ({position.severity}): {escaped(position.position)}"
-    for note in (entry.dismissal_note, entry.resembles_dismissed):
-        if note:
-            yield f"\n_{escaped(note)}_"
+    yield from (f"\n_{escaped(note)}_" for note in (entry.dismissal_note, entry.resembles_dismissed) if note)
 
 
 def _list(title: str, lines: Sequence[str]) -> Iterator[str]:

@@ -204,26 +204,21 @@ def analyse(material: Material) -> CodebaseAnalysis:
 
 def examples_in(material: Material) -> tuple[ExampleFile, ...]:
     """The files to make templates of: how it is built, made and tested. A small project is taken whole."""
-    build = [build_file(path) for path in build_files_in(material)]
     tests = [path for path in material.samples if is_test(path)]
     sources = [path for path in material.samples if not is_test(path)]
     room = max(0, MOST_EXAMPLES - len(tests))
     every = [path for path, text in material.texts.items() if language_of(path) and text.strip()]
     chosen = every if len(every) <= 2 * MOST_EXAMPLES else (*sources[:room], *tests)
-    return (*build, *(example_of(path, material.texts.get(path, "")) for path in chosen))
+    return (*build_files_in(material), *(example_of(path, material.texts.get(path, "")) for path in chosen))
 
 
-def build_files_in(material: Material) -> list[str]:
+def build_files_in(material: Material) -> list[ExampleFile]:
     """The files at the root that say how the project is built: every project like this one needs its own."""
-    names = (*dependencies.PACKAGE_MANAGERS, *dependencies.BUILD_TOOLS)
-    at_root = [name for name in dict.fromkeys(names) if name in material.texts and "lock" not in name]
+    tools = {**dependencies.PACKAGE_MANAGERS, **dependencies.BUILD_TOOLS}
+    at_root = [name for name in tools if name in material.texts and "lock" not in name]
     projects = [path for path in material.texts if path.endswith((".csproj", ".fsproj", ".sln", ".slnx"))]
-    return [*at_root, *projects][:MOST_BUILD_FILES]
-
-
-def build_file(name: str) -> ExampleFile:
-    tool = dependencies.BUILD_TOOLS.get(name) or dependencies.PACKAGE_MANAGERS.get(name, ".NET")
-    return ExampleFile(name, f"What the project is built with ({tool})", BUILD)
+    names = [*at_root, *projects][:MOST_BUILD_FILES]
+    return [ExampleFile(name, f"What the project is built with ({tools.get(name, '.NET')})", BUILD) for name in names]
 
 
 def example_of(path: str, text: str) -> ExampleFile:

@@ -65,9 +65,7 @@ def read_text(root: Path, path: str) -> str | None:
 
 
 def _texts(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for path in dict.fromkeys(paths):
-        if (text := read_text(root, path)) is not None:
-            yield path, text
+    yield from ((path, text) for path in dict.fromkeys(paths) if (text := read_text(root, path)) is not None)
 
 
 def _locks(root: Path) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,10 @@ import pytest
 from click.testing import CliRunner
 
 from bridgehead.bus.client.participant import Spoken
+from bridgehead.bus.interfaces import Notice
 from bridgehead.bus.settings import ServingSettings
+from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import NOTICE, SPEAK
 from bridgehead.cli.bus import talk
 from bridgehead.cli.output import App
 from bus.support.running import free_port
@@ -293,6 +296,28 @@ def test_a_question_is_answered_by_whoever_sits_at_the_participant(tmp_path: Pat
         out, err = asking.communicate(timeout=60)
         assert json.loads(out)["answer"] == "it is", err
         kitchen.communicate("", timeout=60)
+
+
+def test_a_notice_in_a_chat_is_the_whole_question_and_cannot_look_like_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = {"kind": "pending", "id": "q-7", "title": "flow: ship: Where to?", "status": "needs_you"}
+    prompt = "Where to?\nneeds you  pending  q-8\n\x1b[2Jlive is down"
+    notice = Notice(**asked, choices=("test", "live"), prompt=prompt, details={"agent": "human"})
+
+    talk._show_notice(App(), Message(NOTICE, notice.to_data(), {}))
+    talk._show_notice(App(), Message(NOTICE, {**asked, "status": "answered", "by": "bus phone"}, {}))
+    talk._show_notice(App(), Message(SPEAK, {"utterance": "by the way"}, {}))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "needs you  pending  q-7  flow: ship: Where to?",
+        "  needs you  pending  q-8",
+        "  \\x1b[2Jlive is down",
+        "  agent: human",
+        "  answer with: answer q-7 test|live",
+        "answered  pending  q-7  flow: ship: Where to?  by bus phone",
+        "by the way",
+    ]
 
 
 def test_a_chat_waits_longer_than_the_assistant_may_take(monkeypatch: pytest.MonkeyPatch) -> None:

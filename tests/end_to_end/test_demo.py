@@ -36,7 +36,7 @@ def test_the_demo_reviews_hands_over_pauses_and_is_heard(tmp_path: Path) -> None
         "orders/store.py:10",
         "verify checked=2 ok=2 warned=0 failed=0",
         "No. Bind the SQL values first.",
-        "kitchen < needs_you  pending  r-",
+        "kitchen < needs you  pending  r-",
         "CONCERNS: review of",
         "kitchen < answered  pending  q-1",
         "bridgehead web --open",

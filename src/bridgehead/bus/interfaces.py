@@ -14,6 +14,7 @@ from bridgehead.host.clock import Clock, SystemClock
 
 _log: Final = logging.getLogger("bridgehead.bus")
 _ANSWER: Final = re.compile(r"/?answer\s+([a-z]-[0-9a-f]+)\s+(\S.*)", re.DOTALL | re.IGNORECASE)
+_SPOKEN: Final = re.compile(r"/?answer\W+(\S.*)", re.DOTALL | re.IGNORECASE)
 
 
 class Announcer(Protocol):
@@ -74,6 +75,28 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The only answers a pending item takes; empty when any text will do."""
     by: str | None = None
     """Who answered."""
+    prompt: str = ""
+    """The whole question, where it is not too long."""
+    details: dict[str, str] = {}
+    """What else there is to know before answering."""
+
+    @property
+    def awaits(self) -> bool:
+        return self.kind == "pending" and self.status == "needs_you"
+
+    @property
+    def rest(self) -> str:
+        """What the question has besides its title."""
+        first, _, rest = self.prompt.strip().partition("\n")
+        return rest if first in self.title else self.prompt.strip()
+
+    def words(self, longest: int, *, may_answer: bool) -> str:
+        """As it is said in a room."""
+        if not self.awaits:
+            return f"{self.title}: {self.status.replace('_', ' ')}"
+        rest = self.rest if len(self.rest) <= longest else f"The whole question: bridgehead pending show {self.id}"
+        ways = " or ".join(f"answer {choice}" for choice in self.choices) or "answer, and then your answer"
+        return "\n".join(filter(None, [f"{self.title} ({self.id})", rest, f"To answer, say: {ways}" * may_answer]))
 
     def to_data(self) -> dict[str, Any]:
         built: dict[str, Any] = msgspec.to_builtins(self)
@@ -103,6 +126,16 @@ def typed_answer(line: object) -> ItemAnswer | None:
     """`answer q-12 yes` as an answer; None for anything else, which is meant for the assistant."""
     match = _ANSWER.fullmatch(line.strip()) if isinstance(line, str) else None
     return None if match is None else ItemAnswer(match[1].lower(), match[2].strip())
+
+
+def spoken_answer(line: object, told: Notice | None) -> ItemAnswer | None:
+    """`answer q-12 yes`, or `answer yes` to the question that was told last; None for anything else."""
+    given, match = typed_answer(line), _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None
+    if given is not None or match is None or told is None:
+        return given
+    words = match[1].strip()
+    chosen = (choice for choice in told.choices if choice.lower() == words.lower().rstrip(".!"))
+    return ItemAnswer(told.id, next(chosen, words))
 
 
 class AgentQuestion(msgspec.Struct, frozen=True):

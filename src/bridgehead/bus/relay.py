@@ -77,6 +77,8 @@ class Relay(HubListener):
         """Keeps hub messages from participants, for escalation to an upstream bridge where there is one (bus §7)."""
         self.overhearing: list[Callable[[Message], bool]] = []
         """Each may take what a participant says for itself, before it reaches the hub, and says so."""
+        self.hears_answer: Callable[[str, str, Callable[[str], None]], bool] = lambda *_said: False
+        """Takes (participant, words, say) of a door if they answer a pending item."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], actions.Outcome | Literal[False] | None]] = {

@@ -403,6 +403,7 @@ class BusServer:
 
     def notify(self, notice: Notice) -> int:
         """Send a notice to every participant with the grant `notices`; how many there are (design §1)."""
+        self.gateway.pending_answers.note(notice)
         recipients = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
         for participant in recipients:
             context = {"source": self.settings.bridge.bridge_id, "destination": participant.source}

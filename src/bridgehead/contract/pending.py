@@ -17,6 +17,10 @@ FOR_PROGRAMS: Final = frozenset({"about", "bridge", "request_id", "review_id", "
 """What a question's context has that tells a person nothing, or is shown elsewhere."""
 
 
+SAYS_SCHEMA: Final = "\n\nAnswer with one JSON document and nothing else. It must obey this JSON Schema:"
+"""What the prompt of a flow goes on with where there is a schema."""
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a part asks. `key` is the part's own name for it: asking the same key again asks nothing new."""
 
@@ -43,6 +47,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """What to choose from: the choices, else what a schema lists that allows nothing else."""
         listed = (self.schema or {}).get("enum", ())
         return self.choices or tuple(word for word in listed if isinstance(word, str))
+
+    @property
+    def text(self) -> str:
+        """The whole question for a person; one who has only to choose need not read the schema."""
+        return self.prompt.partition(SAYS_SCHEMA)[0] if self.offers else self.prompt
 
     @property
     def details(self) -> dict[str, str]:

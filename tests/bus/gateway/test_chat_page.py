@@ -71,7 +71,8 @@ def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, 
                 await page.get_by_label("Message").fill(words)
                 await page.keyboard.press("Enter")
                 await page.get_by_text(answer, exact=True).wait_for()
-            asked = Notice(kind="pending", id="q-7", title=HOSTILE, status="needs_you", choices=("yes", "no"))
+            told = {"prompt": f"{HOSTILE}\n{HOSTILE}\nwhole", "details": {HOSTILE: HOSTILE}}
+            asked = Notice(kind="pending", id="q-7", title=HOSTILE, status="needs_you", choices=("yes", "no"), **told)
             server.notify(asked)
             await page.get_by_role("button", name="yes").wait_for()
             assert await page.title() == "bridgehead chat"
@@ -90,7 +91,8 @@ def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, 
 
 def test_a_person_sees_what_waits_and_answers_it_on_the_page(tmp_path: Path) -> None:
     assembly = assembled(tmp_path)
-    deploy, toolkit = asked(assembly, "deploy"), asked(assembly, "toolkit", choices=())
+    deploy = asked(assembly, "deploy", prompt="Deploy?\nBuild 812 passed.")
+    toolkit = asked(assembly, "toolkit", choices=())
 
     async def main() -> None:
         async with served_with_record(tmp_path, assembly) as server, browser() as opened:
@@ -98,6 +100,8 @@ def test_a_person_sees_what_waits_and_answers_it_on_the_page(tmp_path: Path) -> 
             await page.goto(server.chat_url)
             cards = page.locator(".notice")
             await cards.nth(1).wait_for()  # both lay there before the page was opened
+            await page.get_by_text("Build 812 passed.", exact=True).wait_for()
+            assert await page.get_by_text("Deploy?").count() == 2, "once on each card"
             await shoot(page, "notices-open")
             await page.get_by_role("button", name="yes").click()
             await page.get_by_text("answered by bus chat-").wait_for()

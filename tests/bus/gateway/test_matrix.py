@@ -16,12 +16,14 @@ import pytest
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import RecordApprovals
+from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.gateway.doors.door import STOP_WORDS
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.settings import BusSettings
 from bridgehead.errors import UserError
 from bus.support.matrix_people import Person, SlowAgent, body
+from bus.support.records import asked, assembled, kept
 from bus.support.running import free_port, run, until
 from bus.support.serving import Served, served_bus
 from bus.support.synapse import PYTHON, SERVER, Synapse, running_synapse
@@ -123,6 +125,27 @@ def test_a_thread_is_a_conversation_of_its_own_and_an_edit_changes_the_answer(he
             edited = (await here.ada.hears(here.bot, room, 3))[2]["content"]
             assert edited["m.new_content"]["body"] == "You said: first, corrected"
             assert edited["m.relates_to"] == {"rel_type": "m.replace", "event_id": answers[0]["event_id"]}
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_a_pending_question_is_posted_once_in_each_room_and_answered_there(here: Here) -> None:
+    async def main() -> None:
+        assembly = assembled(here.path)
+        async with served_bus(here.path / "bus") as server:
+            server.enrol("matrix", mode="manage", role="opaque", grants={"notices": True, "approve": True})
+        agent = ScriptedAgent()
+        async with here.bus(agent, approvals=RecordApprovals(assembly), notices=RecordNotices(assembly)) as server:
+            room = await here.room()
+            await until(lambda: any(name.startswith("chat-matrix-") for name in server.relay.connected))
+            item = asked(assembly, "deploy", prompt="Deploy?\nBuild 812 passed.")
+            (told,) = await here.ada.hears(here.bot, room)
+            assert body(told).splitlines()[1:] == ["Build 812 passed.", "To answer, say: answer yes or answer no"]
+            await here.ada.say(room, f"answer {item.id} no")
+            answers = await here.ada.hears(here.bot, room, 2)
+            assert body(answers[1]) == f"{item.id} was answered: no" and agent.asked == []
+            assert (answer := kept(assembly, item).answer) is not None and answer.text == "no"
+            assert answer.by.startswith("bus chat-matrix-")
 
     run(main(), deadline_s=DEADLINE_S)
 

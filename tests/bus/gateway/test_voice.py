@@ -15,12 +15,15 @@ import pytest
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import RecordApprovals
+from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import STOP
+from bridgehead.contract.record_words import PendingState
 from bridgehead.errors import UserError
+from bus.support.records import asked, assembled, kept
 from bus.support.running import free_port, run, until
 from bus.support.serving import Served, served_bus
 from support.console_blocks import environment, matches, steps
@@ -317,6 +320,43 @@ def test_a_site_is_told_and_a_person_is_asked_by_voice(here: Here) -> None:
             assert (await asking).text == "half past seven"
             assert here.services.spoken == ["dinner is ready", "when do you come?"] and here.asked == []
             assert here.kitchen.count("audio-stop") == 1
+
+    run(main(), deadline_s=DEADLINE_S)
+
+
+def test_a_pending_question_is_said_with_its_choices_and_answered_by_voice(here: Here) -> None:
+    async def main() -> None:
+        here.path.mkdir()
+        assembly = assembled(here.path)
+        lent = {"approvals": RecordApprovals(assembly), "notices": RecordNotices(assembly)}
+        here.services.words = ["answer the phone", "answer maybe", "answer Yes.", "answer the door"]
+        async with served_bus(here.path) as server:
+            server.enrol("kitchen", mode="manage", grants={"notices": True, "approve": True})
+            server.enrol("den", mode="manage", grants={"notices": True})
+        async with here.bus(**lent):
+            await here.kitchen.says()
+            await until(lambda: here.kitchen.count("audio-stop") == 1)
+            item = asked(assembly, "deploy", prompt="Deploy?\nBuild 812 passed.")
+            await until(lambda: here.kitchen.count("audio-stop") == 2 and here.den.count("audio-stop") == 1)
+            told = f"bus: Deploy? ({item.id})\nBuild 812 passed."
+            assert sorted(here.services.spoken[1:]) == [told, f"{told}\nTo answer, say: answer yes or answer no"]
+            await here.kitchen.says()
+            await until(lambda: here.kitchen.count("audio-stop") == 3)
+            assert "yes, no" in here.services.spoken[-1] and kept(assembly, item).state is PendingState.OPEN
+            await here.kitchen.says()
+            await until(lambda: here.kitchen.count("audio-stop") == 4)
+            assert here.services.spoken[-1] == f"{item.id} was answered: yes"
+            await until(lambda: kept(assembly, item).state is PendingState.ANSWERED)
+            assert (answer := kept(assembly, item).answer) is not None and (answer.text, answer.by) == (
+                "yes",
+                "bus kitchen",
+            )
+            again = asked(assembly, "deploy again")
+            await until(lambda: here.den.count("audio-stop") == 2)
+            await here.den.says()
+            await until(lambda: here.den.count("audio-stop") == 3)
+            assert kept(assembly, again).state is PendingState.OPEN, "the den has no right to answer"
+        assert here.asked == ["answer the phone", "answer the door"], "what is no answer is for the assistant"
 
     run(main(), deadline_s=DEADLINE_S)
 

@@ -32,13 +32,16 @@ async def served_with_record(
         yield server
 
 
-def asked(assembly: Assembly, key: str, choices: tuple[str, ...] = ("yes", "no")) -> PendingItem:
+def asked(
+    assembly: Assembly, key: str, choices: tuple[str, ...] = ("yes", "no"), prompt: str = "Deploy?"
+) -> PendingItem:
     question = Question(
         key=key,
         kind=PendingKind.BUS_APPROVAL,
         part=Part.BUS,
         origin="bus",
         title="Deploy?",
+        prompt=prompt,
         choices=choices,
         project=assembly.project,
     )

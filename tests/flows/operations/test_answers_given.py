@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from bridgehead.contract.fencing import Fence
-from bridgehead.contract.record_words import AnswerStatus
+from bridgehead.contract.pending import SAYS_SCHEMA, Question
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
 from bridgehead.contract.words import Trust
 from bridgehead.errors import AlreadyAnswered, UserError
 from bridgehead.flows import Context, Flow, RunInputs, asking
@@ -221,3 +223,18 @@ def test_the_work_for_one_answer_does_not_grow_with_the_number_of_others(
         respond(RespondRequest(flow_project.root, Reply(text="x"), ids[-2]), inputs)
         costs.append((waiting, dict(work)))
     assert costs[0] == costs[1]
+
+
+def test_who_has_only_to_choose_is_shown_the_choices_and_not_the_schema(flow_project: Any) -> None:
+    places = {"enum": ["test", "live"]}
+    flow_project.run(Flow("ship", "1", lambda ctx: ctx.ask("to", agent="human", prompt="Where to?", schema=places)))
+    sent = str(flow_project.request()["prompt"])
+    question = Question(
+        key="k", kind=PendingKind.FLOW_REQUEST, part=Part.FLOWS, origin="flow", title="t", prompt=sent, schema=places
+    )
+    assert sent.startswith(f"Where to?{SAYS_SCHEMA}") and question.text == "Where to?"
+    assert structs.replace(question, schema={"type": "integer"}).text == sent
+
+    with pytest.raises(UserError, match=r"refused: it must be one of: test, live$"):
+        give(flow_project, "elsewhere")
+    give(flow_project, "live")

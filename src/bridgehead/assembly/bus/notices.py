@@ -32,6 +32,8 @@ FOLLOWED: Final = EventFilter(
 )
 MAX_OPEN: Final = 20
 RETRY_S: Final = 5.0
+LONGEST: Final = 4000
+"""Characters of a question that a notice carries."""
 
 _NOTICE_KEYS: Final = ("kind", "id", "title", "status")
 Notify = Callable[[Notice], object]
@@ -115,7 +117,9 @@ def _of_rig(event: Event) -> list[Notice]:
 
 
 def _waiting(item: PendingItem) -> Notice:
-    return _of_item(item, status="needs_you", choices=item.question.choices)
+    asked = item.question
+    text = asked.text if len(asked.text) <= LONGEST else f"{asked.text[:LONGEST]}… (bridgehead pending show {item.id})"
+    return _of_item(item, status="needs_you", choices=asked.offers, prompt=text, details=asked.details)
 
 
 def _closed(item: PendingItem) -> Notice:

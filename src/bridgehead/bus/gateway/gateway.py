@@ -94,6 +94,7 @@ class Gateway(Site):
         self.endpoints: dict[str, Site] = {}
         """First segment of the path to what is served below it."""
         self.pending_answers = PendingAnswers(relay.bridge.known, approvals, notices)
+        relay.hears_answer = self.pending_answers.hears
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._names = own_names(socket.gethostname(), self.settings.hosts)

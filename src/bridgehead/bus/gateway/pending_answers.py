@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.bus.interfaces import ApprovalRequest, Approvals, ItemAnswer, Notice, Notices
+from bridgehead.bus.interfaces import ApprovalRequest, Approvals, ItemAnswer, Notice, Notices, spoken_answer
 from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.relay import Relay
@@ -42,6 +42,22 @@ class PendingAnswers:
         self._notices = notices
         self._tasks: dict[asyncio.Task[None], str] = {}
         """Each with the participant it is done for."""
+        self._newest: Notice | None = None
+
+    def note(self, notice: Notice) -> None:
+        """Remember the question that people were told last, while it is open."""
+        if notice.awaits:
+            self._newest = notice
+        elif self._newest is not None and self._newest.id == notice.id:
+            self._newest = None
+
+    def hears(self, participant_id: str, text: str, say: Callable[[str], None]) -> bool:
+        """Take an answer that was said at a door; False for what is meant for the assistant."""
+        given = spoken_answer(text, self._newest)
+        if given is None or not self.may(participant_id, Grant.APPROVE):
+            return False
+        self.answer(participant_id, given, lambda frame: say(msgspec.json.decode(frame)["message"]))
+        return True
 
     def may(self, participant_id: str, grant: Grant) -> bool:
         """Whether the record in force gives this right; a changed record counts at once (bus §10.3)."""

@@ -22,7 +22,7 @@ from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite,
 from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.gateway.status_site import SpeakRequest
-from bridgehead.bus.interfaces import ItemAnswer, typed_answer
+from bridgehead.bus.interfaces import ItemAnswer, Notice, typed_answer
 from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
 from bridgehead.bus.wire.topics import NOTICE, SPEAK
@@ -265,9 +265,16 @@ async def _show_notices(satellite: Satellite) -> None:
 
 
 def _show_notice(app: App, message: Message) -> None:
-    shown = {NOTICE: ("status", "kind", "id", "title"), SPEAK: ("utterance",)}.get(message.type, ())
-    if words := [str(message.data[key]) for key in shown if message.data.get(key)]:
-        app.insist(escape_controls("  ".join(words)))
+    if message.type == SPEAK and message.data.get("utterance"):
+        app.insist(escape_controls(str(message.data["utterance"])))
+    if message.type == NOTICE:
+        told = msgspec.convert(message.data, Notice)
+        by = [f"by {told.by}"] if told.by else []
+        app.insist(escape_controls("  ".join([told.status.replace("_", " "), told.kind, told.id, told.title, *by])))
+        if told.awaits:
+            facts = [f"{name}: {one}" for name, one in told.details.items()]
+            how = f"answer with: answer {told.id} {'|'.join(told.choices) or 'TEXT'}"
+            app.insist("\n".join(f"  {escape_controls(line)}" for line in (*told.rest.splitlines(), *facts, how)))
 
 
 async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:

@@ -12,15 +12,15 @@ import msgspec
 
 from bridgehead.assembly.pending import council_of, grouped, pending_list
 from bridgehead.cli.output import App, ago, columns, one_line, user_name
-from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.pending import SAYS_SCHEMA, Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock, iso_ms, parse_iso
 from bridgehead.host.terminal import escape_controls
 
-SAYS_SCHEMA = "It must obey this JSON Schema:"  # as the prompts of flows do
 LIMIT = 50
+PLAIN = {"integer": "NUMBER", "number": "NUMBER", "boolean": "true|false"}
 
 
 def run_usual(command: str, words: Sequence[str], *, as_json: bool) -> int:
@@ -95,7 +95,7 @@ def question_text(item: PendingItem, now: datetime) -> str:
     facts += [f"  {escape_controls(one_line(f'{name}: {value}'))}" for name, value in question.details.items()]
     parts = ["\n".join(facts)]
     if question.prompt.strip():
-        parts.append("\n".join(f"  {escape_controls(line)}" for line in question.prompt.strip().splitlines()))
+        parts.append("\n".join(f"  {escape_controls(line)}" for line in question.text.strip().splitlines()))
     if question.offers:
         parts.append("choices: " + " | ".join(escape_controls(one_line(choice)) for choice in question.offers))
     elif question.schema is not None and SAYS_SCHEMA not in question.prompt:
@@ -138,6 +138,6 @@ def _how(item: PendingItem) -> str:
         by = f" by {item.answer.by}" if item.answer and item.answer.by else ""
         return f"{item.state}{by}"
     question = item.question
-    reply = "|".join(question.offers) or "--file FILE"
+    reply = "|".join(question.offers) or PLAIN.get(str((question.schema or {}).get("type")), "--file FILE")
     command = f"bridgehead answer {item.id} {reply}"
     return f"{question.advice}, then {command}" if question.advice else command

@@ -88,8 +88,11 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
     if isinstance(verdict, Failed):
         shown = json.dumps(schema, ensure_ascii=False)
         expected = shown if len(shown) <= SCHEMA_SHOWN else f"{shown[:SCHEMA_SHOWN]}…"
+        why = f"{verdict.message}; expected JSON that obeys {expected}"
+        if offered := schema.get("enum"):
+            why = f"it must be one of: {', '.join(map(str, offered))}"
         raise UserError(
-            f"the answer was refused: {verdict.message}; expected JSON that obeys {expected}",
+            f"the answer was refused: {why}",
             hint="the question stays open: answer again, or say why not with --status error --message TEXT",
         )
 

@@ -134,8 +134,8 @@ def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
     }
     required = [name for name in schema.get("required") or () if name in fields] or list(fields)[: ANSWER in fields]
     form = {"type": "object", "properties": fields, "required": required}
-    lines = [f"  {escape_controls(line)}" for line in question.prompt[:LONGEST_MESSAGE].strip().splitlines()]
-    cut = [f"  … `bridgehead pending {item.id}` shows all of it"] * (len(question.prompt) > LONGEST_MESSAGE)
+    lines = [f"  {escape_controls(line)}" for line in question.text[:LONGEST_MESSAGE].strip().splitlines()]
+    cut = [f"  … `bridgehead pending {item.id}` shows all of it"] * (len(question.text) > LONGEST_MESSAGE)
     head = f"{foreign.line(question.origin)} asks ({item.id}): {foreign.line(question.title)}"
     params = {"message": "\n".join([head, *lines, *cut]), "requestedSchema": form}
     return NeededInput(item.id, ELICIT, {item.id: params})

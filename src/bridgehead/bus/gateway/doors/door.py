@@ -18,14 +18,17 @@ import msgspec
 
 from bridgehead.bus.actions import CloseCode, Delivery
 from bridgehead.bus.client.participant import LONGEST_WAIT_S, REFUSED, waits
-from bridgehead.bus.participants.record import ParticipantRecord
+from bridgehead.bus.interfaces import Notice
+from bridgehead.bus.participants.record import Grant, ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire.session import context_session_id
-from bridgehead.bus.wire.topics import HANDLED, PIECE, SPEAK, STOP
+from bridgehead.bus.wire.topics import HANDLED, NOTICE, PIECE, SPEAK, STOP
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
 STOP_WORDS: Final = frozenset({"stop", "!stop"})
+TOLD: Final = frozenset({"needs_you", "finished", "failed"})
+"""The notices that are worth a word in a room."""
 
 
 class Door(ABC):
@@ -33,6 +36,7 @@ class Door(ABC):
 
     listens = True
     shows_pieces = False
+    longest_notice = 4000
 
     def __init__(self, relay: Relay, record: ParticipantRecord) -> None:
         self._relay = relay
@@ -62,6 +66,10 @@ class Door(ABC):
 
     def heard(self, room: str, text: str, message_id: str) -> None:
         """A person said something in a room, under an id that the network gave it."""
+        if self._relay.hears_answer(
+            self.participant(room), text, lambda said: self.speak(room, said, None, is_open=False)
+        ):
+            return
         value: dict[str, Any] = {"text": text, "channel": room, "utterance_id": message_id}
         if self.shows_pieces:
             value["pieces"] = True
@@ -114,13 +122,19 @@ class Door(ABC):
         """What the bus says; `place` is the room of a participant, for what is said outside of its conversations."""
         if delivery.topic == STOP:
             self.hush()
-        if delivery.topic not in (PIECE, SPEAK, HANDLED):
+        if delivery.topic not in (PIECE, SPEAK, HANDLED, NOTICE):
             return
         message = msgspec.json.decode(delivery.body)
         named, room = message["context"].get("utterance_id"), context_session_id(message["context"])
         if place and room.partition(" ")[0] != place:
             room = place
-        if delivery.topic == PIECE:
+        if delivery.topic == NOTICE:
+            notice = msgspec.convert(message["data"], Notice)
+            who = self._relay.bridge.known.get(self.participant(place) if place else self._record.id)
+            may_answer = who is not None and who.record.has(Grant.APPROVE)
+            if notice.status in TOLD and (place or self.listens):
+                self.speak(room, notice.words(self.longest_notice, may_answer=may_answer), None, is_open=False)
+        elif delivery.topic == PIECE:
             if named in self._open:
                 self.piece(room, str(message["data"].get("text", "")), named)
         elif delivery.topic == SPEAK:

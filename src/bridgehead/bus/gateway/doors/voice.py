@@ -35,6 +35,8 @@ DEAF: Final = "I cannot understand speech right now."
 class VoiceDoor(Door):
     """One satellite."""
 
+    longest_notice = 400
+
     def __init__(self, relay: Relay, record: ParticipantRecord, *, url: str, speech: Speech) -> None:
         super().__init__(relay, record)
         self._url = url

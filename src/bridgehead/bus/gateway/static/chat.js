@@ -94,6 +94,10 @@ function notice(data) {
   name.textContent = id;
   where.append(words + " · " + (data.kind ?? "") + " ", name);
   const parts = [paragraph("what", String(data.title ?? "Notice")), where];
+  const [first, ...more] = String(data.prompt ?? "").trim().split("\n");
+  const rest = String(data.title ?? "").includes(first) ? more.join("\n") : String(data.prompt);
+  if (waits && rest) parts.splice(1, 0, paragraph("asked", rest));
+  if (waits) for (const [about, told] of Object.entries(data.details ?? {})) parts.push(paragraph("where", about + ": " + told));
   if (waits && mayAnswer) parts.push(answering(id, data.choices ?? []));
   else if (waits) parts.push(paragraph("where", "answer with: bridgehead answer " + id));
   const known = notices.get(key);

@@ -88,7 +88,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def rest(self) -> str:
         """What the question has besides its title."""
         first, _, rest = self.prompt.strip().partition("\n")
-        return rest if first in self.title else self.prompt.strip()
+        return rest.strip("\n") if first in self.title else self.prompt.strip()
 
     def words(self, longest: int, *, may_answer: bool) -> str:
         """As it is said in a room."""

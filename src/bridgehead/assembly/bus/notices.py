@@ -119,7 +119,8 @@ def _of_rig(event: Event) -> list[Notice]:
 def _waiting(item: PendingItem) -> Notice:
     asked = item.question
     text = asked.text if len(asked.text) <= LONGEST else f"{asked.text[:LONGEST]}… (bridgehead pending show {item.id})"
-    return _of_item(item, status="needs_you", choices=asked.offers, prompt=text, details=asked.details)
+    told = {name: one for name, one in asked.details.items() if name != "response_file"}  # a file of this machine
+    return _of_item(item, status="needs_you", choices=asked.offers, prompt=text, details=told)
 
 
 def _closed(item: PendingItem) -> Notice:

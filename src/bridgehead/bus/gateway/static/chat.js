@@ -95,7 +95,7 @@ function notice(data) {
   where.append(words + " · " + (data.kind ?? "") + " ", name);
   const parts = [paragraph("what", String(data.title ?? "Notice")), where];
   const [first, ...more] = String(data.prompt ?? "").trim().split("\n");
-  const rest = String(data.title ?? "").includes(first) ? more.join("\n") : String(data.prompt);
+  const rest = String(data.title ?? "").includes(first) ? more.join("\n").trim() : String(data.prompt);
   if (waits && rest) parts.splice(1, 0, paragraph("asked", rest));
   if (waits) for (const [about, told] of Object.entries(data.details ?? {})) parts.push(paragraph("where", about + ": " + told));
   if (waits && mayAnswer) parts.push(answering(id, data.choices ?? []));

@@ -138,7 +138,7 @@ class Rig:
             return self.config
         except ConfigError as error:
             if self.repository.has_file(CONFIG_PATH):
-                self.tell_once(f"warning: {error.message}; nothing in it counts until that is mended")
+                self.tell_once(f"warning: {error.message}; its settings are ignored until that is fixed")
             return None
 
     @cached_property

@@ -6,7 +6,7 @@ their own way, and `settle`. What stops a pull, what is kept apart and what is a
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bridgehead.errors import UserError
+from bridgehead.errors import UserError, plural
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.names import arrives_as_envelope
 from bridgehead.rigs.repositories.records import CommitRecord, Incoming
@@ -183,7 +183,8 @@ def remedy(arrival: Arrival) -> str | None:
     """What to do about a refusal, or about a remote that has lost something."""
     changed, remote = arrival.report.changed, arrival.report.remote_head[:7]
     if gone := arrival.report.gone:
-        commits, them = (f"{len(gone)} commits it had are", "them") if gone[1:] else ("a commit it had is", "it")
+        several = f"{plural(len(gone), 'commit')} it had are"
+        commits, them = (several, "them") if gone[1:] else ("a commit it had is", "it")
         return (
             f"the remote's history was rewritten: {commits} gone (git log {remote}..{gone[0][:7]} shows {them}); ask "
             f"who did it, then accept it (git rebase --onto {remote} {gone[0][:7]}) or restore {them} "

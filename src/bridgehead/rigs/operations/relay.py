@@ -67,8 +67,7 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
         rig.ledger.catch_up()
         turns = catalogue(rig, thread_id).turns()
         named: list[dict[str, Value]] = [{"from": turn.sender, "to": list(turn.recipients)} for turn in turns]
-        typed = request.recipients
-        recipients = parse_recipients(typed) if typed else (relay_recipient(own, named),)
+        recipients = parse_recipients(request.recipients) if request.recipients else (relay_recipient(own, named),)
         _check_parent(rig, thread_id, in_reply_to, turns, allow_unknown=request.allow_unknown_parent)
         attestation = _attest(rig, key, rig.repository.filenames(thread_id))
         draft = draft_relay(

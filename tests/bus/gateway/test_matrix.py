@@ -176,8 +176,9 @@ def test_after_a_restart_nothing_is_posted_twice_and_nothing_open_is_forgotten(h
         agent = SlowAgent()
         async with here.bus(agent):
             room = await here.room()
-            await here.ada.say(room, "one")
+            one = await here.ada.say(room, "one")
             await here.ada.hears(here.bot, room)
+            await until(lambda: one in state.read_text())  # it is noted after it is posted
             kept = state.read_bytes()
             await here.ada.say(room, "two")
             await here.ada.hears(here.bot, room, 2)

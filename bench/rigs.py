@@ -148,6 +148,8 @@ def _in_a_huge_bridge() -> list[Comparison]:
         us = partial(bench.cpu, ours(), *command)
         rows.append(Comparison(f"rig {command[0]}, {name}, warm, peer: status", "ms CPU", us, status, PEER, rounds=2))
         rows.append(_memory(bench, command, f"rig {command[0]}, {name}, warm, peak, peer: status", "warm", ("status",)))
+    sending = ("send", "STATE", "--thread", "thread-000", "--to", "windows-5080", "--no-push")
+    rows.append(_memory(bench, sending, f"rig send, {name}, peak, peer: status", "warm", ("status",)))
     rows.append(_memory(bench, ("inbox",), f"rig inbox, {name}, cold, peak, peer: status", "cold", ("status",)))
     idle, peak = partial(bench.idle, ours(), "watch"), partial(bench.peak, theirs(), "status")
     watch = f"rig watch, {name}, idle, peer: status"

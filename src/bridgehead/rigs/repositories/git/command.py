@@ -32,6 +32,7 @@ _SETTINGS = (
     "core.editor=:",
     "core.askPass=",
     "core.quotePath=false",
+    "core.deltaBaseCacheLimit=16m",
     "protocol.ext.allow=never",
     "transfer.bundleURI=false",
     "submodule.recurse=false",

@@ -12,6 +12,7 @@ from bridgehead.rigs.operations.inbox import desk
 from bridgehead.rigs.operations.status import standing_freezes, status_of
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.thread import thread, verify_listed
+from bridgehead.rigs.repositories.errors import FetchFailed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
@@ -124,7 +125,14 @@ def parse_interval(typed: str | None, *, fetching: bool) -> float:
 def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
     """The events of one run; it goes on until the caller stops asking."""
     events, look = Watch(request.op, heartbeat=request.heartbeat), _Look(rig, request)
-    yield events.begin(look.again(events.is_new), _one_shot(rig, request), rig.now_ms())
+    first: Mapping[str, object] = {}
+    while not first:
+        try:
+            first = _one_shot(rig, request)
+        except FetchFailed as error:  # a watch that is started before the network is up waits for it
+            yield events.error(type(error).__name__, error.message, rig.now_ms())
+            rig.sleep(request.interval_seconds)
+    yield events.begin(look.again(events.is_new), first, rig.now_ms())
     while True:
         rig.sleep(request.interval_seconds)
         try:

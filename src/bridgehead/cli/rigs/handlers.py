@@ -422,7 +422,7 @@ def _give_memory_back() -> None:
     """Hand what the first look needed to the system, where the C library can do that: a watch goes on for days."""
     import ctypes
 
-    with suppress(AttributeError, OSError):
+    with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -126,42 +126,11 @@ def test_a_participant_that_moves_to_another_bridge_keeps_everything(tmp_path: P
     run(main())
 
 
-@needs_nats
-def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with (
-            nats_server(tmp_path / "nats") as nats,
-            hub_of(nats.url, tmp_path / "hub") as hub,
-            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
-        ):
-            heard: list[Message] = []
-            assert hub.hub is not None and hub._registry is not None
-            hub.hub.listen(heard.append)
-            kitchen = await bridge.satellite("kitchen")
-            await until(lambda: hub._registry.is_elsewhere("kitchen") and follows(bridge, "kitchen"))
-            speech = Message("ovos.utterance.speak", {"utterance": "hello"}, {"source": "x", "destination": "kitchen"})
-            hub.hub.publish(speech)
-            assert await next_message(kitchen) == speech
-            await kitchen.close()
-            await until(lambda: not follows(bridge, "kitchen"))
-            assert hub._registry.is_elsewhere("kitchen"), "its presence ends by itself, later"
-            absent = {"participant": "kitchen", "reason": "absent"}
-            hub.hub.publish(speech)
-            await until(lambda: reports(heard) == [absent])
-            hub.hub.publish(speech)
-            await until(lambda: reports(heard) == [absent, absent])
-
-    def reports(heard: list[Message]) -> list[dict[str, object]]:
-        return [message.data for message in heard if message.type == "bridgehead.undelivered"]
-
-    run(main())
-
-
 def follows(server: Served, name: str) -> bool:
     """Whether the fabric brings this server what is for this source or site."""
     subjects = Subjects("home")
     carrier = server.relay._transport if server.hub is None else server.fabric_link._dialled
-    followed = carrier._follower.followed
+    followed = carrier._follower._followed
     return subjects.for_source(name) in followed or subjects.for_site(name) in followed
 
 

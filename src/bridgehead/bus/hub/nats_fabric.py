@@ -23,12 +23,11 @@ from bridgehead.bus.transports.nats_client import (
     close_nats,
     flush_nats,
     open_nats,
-    untoken,
 )
 from bridgehead.bus.transports.nats_registry import NatsRegistry
 from bridgehead.bus.wire.message import Malformed, Message, destinations, encode, read_frame
 from bridgehead.bus.wire.session import DEFAULT, context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
+from bridgehead.bus.wire.topics import HANDLE, HANDLED
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -70,7 +69,6 @@ class Fabric:
         self._taking = await self._client.subscribe(
             self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant
         )
-        await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._unheard)
         await flush_nats(self._client)  # the server knows of us when the link counts as up
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
@@ -123,19 +121,13 @@ class Fabric:
 
     def _received(self, message: Message) -> None:
         """The hub carried something; send it to the bridges whose participants it is for."""
-        publisher, follower = self._publisher, self._follower
-        if publisher is None or follower is None:
+        publisher = self._publisher
+        if publisher is None:
             return
         if message.type == HANDLED and (turn := _turn(message)) in self._open:
             self._open.remove(turn)
         for subject in self._addressed(message):
-            is_elsewhere = message.type == SPEAK and subject not in follower.followed
-            reply = self._subjects.taken(self._name, subject.rpartition(".")[2]) if is_elsewhere else ""
-            publisher.put(subject, encode(message), reply)
-
-    async def _unheard(self, delivered: Any) -> None:
-        """The server says that no bridge follows the participant that speech was for."""
-        self._registry.not_there(untoken(delivered.subject.rpartition(".")[2]))
+            publisher.put(subject, encode(message))
 
     def _addressed(self, message: Message) -> list[str]:
         named = destinations(message.context)

@@ -53,8 +53,9 @@ class NameOwners:
 
     def noted(self, key: str, value: bytes | None) -> None:
         """The bucket says so."""
-        self._owners.pop(key, None)
-        if value is not None:
+        if value is None:
+            self._owners.pop(key, None)
+        else:
             self._owners[key] = msgspec.json.decode(value, type=Owner)
 
     def owner_of(self, name: str) -> str | None:

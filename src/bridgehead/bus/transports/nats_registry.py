@@ -78,8 +78,6 @@ class NatsRegistry(StateStore):
         self.owners = NameOwners(bridge, self._there)
         self.moved: Callable[[str], None] = lambda _participant: None
         """Told when a participant is now present at another bridge."""
-        self.unheard: Callable[[str], None] = lambda _participant: None
-        """Told when speech found its participant at no bridge, though one had said that it is there."""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -206,20 +204,23 @@ class NatsRegistry(StateStore):
     def _noted_source(self, key: str, value: bytes | None) -> None:
         if key == "secret":
             return
-        self.sources.pop(nats_client.untoken(key), None)
-        if value is not None:
+        if value is None:
+            self.sources.pop(nats_client.untoken(key), None)
+        else:
             self.sources[nats_client.untoken(key)] = value.decode()
 
     def _noted_session(self, key: str, value: bytes | None) -> None:
-        self.sessions.pop(nats_client.untoken(key), None)
-        if value is not None:
+        if value is None:
+            self.sessions.pop(nats_client.untoken(key), None)
+        else:
             self.sessions[nats_client.untoken(key)] = msgspec.json.decode(value, type=RegisteredSession)
 
     def _noted_skill(self, key: str, value: bytes | None) -> None:
         participant, hub_id, skill = map(nats_client.untoken, key.split("."))
         tracked = self.skills.setdefault(participant, {})
-        tracked.pop((hub_id, skill), None)
-        if value is not None:
+        if value is None:
+            tracked.pop((hub_id, skill), None)
+        else:
             tracked[hub_id, skill] = None
 
     def _noted_presence(self, key: str, value: bytes | None) -> None:
@@ -245,12 +246,6 @@ class NatsRegistry(StateStore):
     def is_elsewhere(self, participant_id: str) -> bool:
         seen = self._seen_elsewhere.get(participant_id)
         return seen is not None and self._loop.time() - seen < self._grace_s
-
-    def not_there(self, source: str) -> None:
-        """Nobody takes what is sent to this source; whoever believed its participant elsewhere learns that."""
-        owner = self.owners.owner_of(source)
-        if owner is not None and self._seen_elsewhere.pop(owner, None) is not None:
-            self.unheard(owner)
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
         return self.owners.own(participant_id, source)
@@ -330,9 +325,11 @@ class NatsRegistry(StateStore):
         self._renewal.clear()
         if self._arrived:
             return
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(self._grace_s / 3):
                 await self._renewal.wait()
+        except TimeoutError:
+            pass
 
     async def _clean_up(self, here: set[str], orphaned: Callable[[str, str], None]) -> None:
         for participant in [name for name, tracked in self.skills.items() if tracked and name not in here]:

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows.recording import key_of
-from bridgehead.contract.pending import SAYS_SCHEMA
 from bridgehead.contract.record_words import Part, RunState
 from bridgehead.control_plane import records
 from bridgehead.control_plane.stores.base import Store
@@ -56,7 +55,6 @@ class OpenFlowRequest(NamedTuple):
     phase: int
     phase_name: str
     prompt: str
-    """Without the schema, which stands beside it."""
     schema: Mapping[str, Any] | None
     """A JSON Schema of the answer, where the flow gave one."""
     asked_at: str
@@ -216,7 +214,7 @@ def _open_request(store: Store, root: str, call: Call) -> OpenFlowRequest:
         agent=str(asked["agent_name"]),
         phase=int(asked["phase"]),
         phase_name=str(asked["phase_name"]),
-        prompt=str(asked["prompt"]).partition(SAYS_SCHEMA)[0],
+        prompt=str(asked["prompt"]),
         schema=asked.get("context", {}).get(ANSWER_SCHEMA),
         asked_at=str(asked["created_at"]),
         deadline=None if queued else utc_text(current.deadline),

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from bridgehead.assembly.flows.views import FlowView, OpenFlowRequest, fleet_load, list_flows, view_flow, why_unfit
 from bridgehead.assembly.pending import UnfitAnswer
-from bridgehead.contract.pending import Answer, PendingItem
+from bridgehead.contract.pending import SAYS_SCHEMA, Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, RunState
 from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_fields, answer_from
 from bridgehead.dashboard.templating import spelled
@@ -47,6 +47,11 @@ class ShownRequest:
     request: OpenFlowRequest
     item: PendingItem | None
     schema: str | None
+
+    @property
+    def text(self) -> str:
+        """The prompt without the schema, which stands beside it."""
+        return self.request.prompt.partition(SAYS_SCHEMA)[0]
 
     @property
     def answer(self) -> Answer | None:

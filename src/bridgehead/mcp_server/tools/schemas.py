@@ -38,11 +38,9 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
         Names,
         Meta(description="Files or directories of the project. Without any scope: what changed, else everything."),
     ] = []
-    diff_base: Annotated[
-        Name | None, Meta(description="Instead of paths: what changed since this commit or branch.")
-    ] = None
-    staged: Annotated[bool, Meta(description="Instead of paths: what is staged.")] = False
-    commit_range: Annotated[Name | None, Meta(description="Instead of paths: a range A..B of commits.")] = None
+    diff_base: Annotated[Name | None, Meta(description="Or what changed since this commit or branch.")] = None
+    staged: Annotated[bool, Meta(description="Or what is staged.")] = False
+    commit_range: Annotated[Name | None, Meta(description="Or a range A..B of commits.")] = None
     task: Annotated[str, Meta(max_length=100_000, description="What to look for, in plain words.")] = ""
     domains: Annotated[
         Names, Meta(description="Only these domains, such as security or testing; default: chosen from the code.")
@@ -55,16 +53,14 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     host_seat: Annotated[
         Name,
         Meta(
-            description="Whether you, the calling agent, take a seat: `auto` (default), `none`, "
+            description="Whether you take a seat: `auto` (default), `none`, "
             "or the family you answer for (claude, codex, gemini, opencode)."
         ),
     ] = "auto"
     max_calls: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Make at most this many model calls.")] = (
         None
     )
-    resume: Annotated[
-        Name | None, Meta(description="Resume this council instead of starting one; only the fields below apply.")
-    ] = None
+    resume: Annotated[Name | None, Meta(description="Resume this council; only the fields below apply.")] = None
     answers: Annotated[
         list[HostAnswer], Meta(max_length=200, description="With resume: your answers to the council's requests.")
     ] = []
@@ -73,9 +69,7 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
 
 
 class CouncilStatusArguments(Arguments, frozen=True, kw_only=True):
-    review_id: Annotated[
-        Name | None, Meta(description="Which council; without it the councils of this project are listed.")
-    ] = None
+    review_id: Annotated[Name | None, Meta(description="Which council; without it they are listed.")] = None
     limit: Annotated[int, Meta(ge=1, le=100, description="How many are listed.")] = 10
 
 

@@ -222,7 +222,7 @@ class Follower:
         self._client = client
         self._subjects = subjects
         self._deliver = deliver
-        self.followed: dict[str, Subscription] = {}
+        self._followed: dict[str, Subscription] = {}
         self._audience: Audience | None = None
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -248,13 +248,13 @@ class Follower:
             wanted = self._wanted()
             new = {
                 subject: await self._client.subscribe(subject, cb=self._received)
-                for subject in wanted - self.followed.keys()
+                for subject in wanted - self._followed.keys()
             }
             if new:
                 await flush_nats(self._client)
-            self.followed |= new
-            for subject in self.followed.keys() - wanted:
-                await self.followed.pop(subject).unsubscribe()
+            self._followed |= new
+            for subject in self._followed.keys() - wanted:
+                await self._followed.pop(subject).unsubscribe()
 
     def _wanted(self) -> set[str]:
         if self._audience is None:

@@ -129,7 +129,7 @@ def typed_answer(line: object) -> ItemAnswer | None:
 
 
 def spoken_answer(line: object, told: Notice | None) -> ItemAnswer | None:
-    """`answer q-12 yes`, or `answer yes` to the question that was told last; None for anything else."""
+    """`answer q-12 yes`, or `answer yes` to the question that people were told; None for anything else."""
     given, match = typed_answer(line), _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None
     if given is not None or match is None or told is None:
         return given

@@ -329,7 +329,7 @@ def test_a_pending_question_is_said_with_its_choices_and_answered_by_voice(here:
         here.path.mkdir()
         assembly = assembled(here.path)
         lent = {"approvals": RecordApprovals(assembly), "notices": RecordNotices(assembly)}
-        here.services.words = ["answer the phone", "answer maybe", "answer Yes.", "answer the door"]
+        here.services.words = ["answer the phone", "answer maybe", "answer Yes.", "answer the door", "answer yes"]
         async with served_bus(here.path) as server:
             server.enrol("kitchen", mode="manage", grants={"notices": True, "approve": True})
             server.enrol("den", mode="manage", grants={"notices": True})
@@ -356,6 +356,12 @@ def test_a_pending_question_is_said_with_its_choices_and_answered_by_voice(here:
             await here.den.says()
             await until(lambda: here.den.count("audio-stop") == 3)
             assert kept(assembly, again).state is PendingState.OPEN, "the den has no right to answer"
+            third = asked(assembly, "deploy a third time")
+            await until(lambda: here.den.count("audio-stop") == 4 and here.kitchen.count("audio-stop") == 6)
+            await here.kitchen.says()
+            await until(lambda: here.kitchen.count("audio-stop") == 7)
+            assert here.services.spoken[-1] == f"several questions are open; say which: answer {third.id} yes"
+            assert {kept(assembly, one).state for one in (again, third)} == {PendingState.OPEN}
         assert here.asked == ["answer the phone", "answer the door"], "what is no answer is for the assistant"
 
     run(main(), deadline_s=DEADLINE_S)

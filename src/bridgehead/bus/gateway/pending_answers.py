@@ -14,7 +14,15 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.bus.interfaces import ApprovalRequest, Approvals, ItemAnswer, Notice, Notices, spoken_answer
+from bridgehead.bus.interfaces import (
+    ApprovalRequest,
+    Approvals,
+    ItemAnswer,
+    Notice,
+    Notices,
+    spoken_answer,
+    typed_answer,
+)
 from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.relay import Relay
@@ -42,20 +50,23 @@ class PendingAnswers:
         self._notices = notices
         self._tasks: dict[asyncio.Task[None], str] = {}
         """Each with the participant it is done for."""
-        self._newest: Notice | None = None
+        self._told: dict[str, Notice] = {}
 
     def note(self, notice: Notice) -> None:
-        """Remember the question that people were told last, while it is open."""
+        """Remember the questions that people were told, while they are open."""
         if notice.awaits:
-            self._newest = notice
-        elif self._newest is not None and self._newest.id == notice.id:
-            self._newest = None
+            self._told[notice.id] = notice
+        else:
+            self._told.pop(notice.id, None)
 
     def hears(self, participant_id: str, text: str, say: Callable[[str], None]) -> bool:
         """Take an answer that was said at a door; False for what is meant for the assistant."""
-        given = spoken_answer(text, self._newest)
+        given = spoken_answer(text, next(reversed(self._told.values()), None))
         if given is None or not self.may(participant_id, Grant.APPROVE):
             return False
+        if len(self._told) > 1 and typed_answer(text) is None:  # else a yes to one would approve another
+            say(f"several questions are open; say which: answer {given.id} {given.text}")
+            return True
         self.answer(participant_id, given, lambda frame: say(msgspec.json.decode(frame)["message"]))
         return True
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,13 @@ import pytest
 from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ScriptedAgent
 from bridgehead.bus.assistant.assistant import SORRY
 from bridgehead.bus.gateway.completions import read_completion
-from bus.support.running import run, until
+from bus.support.running import free_port, run, until
 from bus.support.serving import Served, http, served_bus
+from support.console_blocks import Step, environment, matches, steps
+from support.console_blocks import run as run_steps
+from support.installed import machine
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "openai.md"
 
 
 def client_of(server: Served, token: str | None) -> openai.AsyncOpenAI:
@@ -151,6 +159,49 @@ def test_each_conversation_has_a_session_of_its_own(tmp_path: Path) -> None:
     run(main())
 
 
+def test_the_responses_of_the_official_client_continue_one_conversation(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = ScriptedAgent()
+        async with served_bus(tmp_path, agent=agent) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            async with client_of(server, token) as client:
+                first = await client.responses.create(model="assistant", input="my name is Ada")
+                assert (first.output_text, first.status) == ("You said: my name is Ada", "completed")
+                ask = client.responses.create
+                await ask(model="assistant", input="who am I", previous_response_id=first.id)
+                kept = [*said("my name is Ada"), *(item.model_dump() for item in first.output), *said("who am I")]
+                await ask(model="assistant", input=kept)
+                await ask(model="assistant", input="who am I")
+                await ask(model="assistant", input="who am I", instructions="be brief")
+                with pytest.raises(openai.BadRequestError, match="not the ID of a response"):
+                    await ask(model="assistant", input="hi", previous_response_id="resp_elsewhere")
+                with pytest.raises(openai.BadRequestError, match="input must be"):
+                    await ask(model="assistant")
+        sessions = [question.session_id for question in agent.asked]
+        assert sessions[0] == sessions[1] == sessions[2] and len(set(sessions)) == 3
+        assert "my name is Ada" in agent.asked[1].prompt
+
+    run(main())
+
+
+def test_a_response_comes_in_pieces_with_every_event_the_official_client_waits_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
+            token = server.enrol("webui", token=True, mode="manage").token
+            async with client_of(server, token) as client:
+                stream = await client.responses.create(model="assistant", input="hello", stream=True)
+                kinds = [(event.sequence_number, event.type.removeprefix("response.")) async for event in stream]
+                async with client.responses.stream(model="assistant", input="hello") as events:
+                    pieces = [event.delta async for event in events if event.type == "response.output_text.delta"]
+                    final = await events.get_final_response()
+        begun = ["created", "output_item.added", "content_part.added", "output_text.delta"]
+        ended = ["output_text.done", "content_part.done", "output_item.done", "completed"]
+        assert kinds == list(enumerate([*begun, *ended]))
+        assert "".join(pieces) == final.output_text == "You said: hello"
+
+    run(main())
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_bus_on_which_nobody_answers_is_an_error_the_client_knows(tmp_path: Path, stream: bool) -> None:
     async def main() -> None:
@@ -161,6 +212,9 @@ def test_a_bus_on_which_nobody_answers_is_an_error_the_client_knows(tmp_path: Pa
                 with pytest.raises(openai.InternalServerError, match="did not answer in time") as caught:
                     await client.chat.completions.create(model="x", messages=said("hello"), stream=stream)
             assert caught.value.status_code == 504
+            async with client_of(server, token) as client:
+                with pytest.raises(openai.InternalServerError, match="did not answer in time"):
+                    await client.responses.create(model="x", input="hello", stream=stream)
 
     run(main())
 
@@ -223,3 +277,27 @@ def test_parts_of_text_are_one_question_and_a_chat_id_names_the_conversation() -
     other = json.dumps({"messages": said("quite another beginning")}).encode()
     assert read_completion(other, {"x-openwebui-chat-id": "c1"}).channel == read.channel
     assert read_completion(other, {"x-openwebui-chat-id": "c2"}).channel != read.channel
+
+
+def test_the_guide_does_what_it_shows(tmp_path: Path) -> None:
+    """Its commands in one shell, then its Python as printed in the same one."""
+    home, hub, gateway = machine(tmp_path), free_port(), free_port()
+    shown = GUIDE.read_text(encoding="utf-8").replace("```console no-run", "```console")
+    serve, *commands = steps(shown.replace("127.0.0.1:8182", f"127.0.0.1:{gateway}"))
+    assert serve.command == "bridgehead bus serve --assistant scripted"
+    [snippet] = re.findall(r"^```python\n(.*?)^```$", shown, re.MULTILINE | re.DOTALL)
+    (home.project / "snippet.py").write_text(snippet)
+    commands.append(Step("python snippet.py", ("You said: what time is it", "You said: who am I")))
+    places = {"BRIDGEHEAD_BUS_HUB_LISTEN": f"127.0.0.1:{hub}", "BRIDGEHEAD_BUS_LISTEN": f"127.0.0.1:{gateway}"}
+    process = home.start("bus", "serve", "--json", "--assistant", "scripted", **places)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline(), process.stderr.read()
+        around = {**environment(home.home, Path(sys.executable).parent), **places}
+        results = run_steps(commands, home.project, around)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    for step, result in zip(commands, results, strict=True):
+        assert (result.code, step.exit_code) == (0, 0), f"$ {step.command}\n{result.output}"
+        assert matches(step.expected, result.output), f"$ {step.command}\n{result.output}"

@@ -7,8 +7,10 @@ it belongs to is told by its beginning, and has a session of its own on the bus.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -19,8 +21,11 @@ from bridgehead.host.clock import Clock, SystemClock
 
 MODEL: Final = "assistant"
 COMPLETIONS: Final = "/v1/chat/completions"
+RESPONSES: Final = "/v1/responses"
 MODELS: Final = "/v1/models"
 CHAT_ID: Final = "x-openwebui-chat-id"
+_STATUS: Final = {True: "in_progress", False: "completed"}
+_RESPONSE_ID: Final = re.compile("resp_(chat-[0-9a-f]{24})_[0-9a-f]{16}")
 SENTENCES: Final = {
     401: "the key is not the token of a participant of this bridge",
     403: "the key must belong to a participant in managing mode",
@@ -38,7 +43,7 @@ class CompletionRequest(msgspec.Struct, frozen=True):
 
 
 class CompletionsEndpoint(Site):
-    """`/v1/chat/completions`, as a whole or in pieces, and `/v1/models`."""
+    """`/v1/chat/completions` and `/v1/responses`, as a whole or in pieces, and `/v1/models`."""
 
     def __init__(self, calls: HttpCalls, *, wait_s: float, clock: Clock | None = None) -> None:
         self._calls = calls
@@ -52,16 +57,18 @@ class CompletionsEndpoint(Site):
         if request.path.rstrip("/") in (MODELS, f"{MODELS}/{MODEL}") and request.method == "GET":
             model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "bridgehead"}
             return json_answer(model if request.path.endswith(MODEL) else {"object": "list", "data": [model]})
-        if request.path != COMPLETIONS or request.method != "POST":
-            return _refused(404, f"{request.method} {request.path} is not served here; POST {COMPLETIONS} is")
+        if request.path not in (COMPLETIONS, RESPONSES) or request.method != "POST":
+            served = f"POST {COMPLETIONS} and POST {RESPONSES} are"
+            return _refused(404, f"{request.method} {request.path} is not served here; {served}")
+        is_response = request.path == RESPONSES
         try:
-            asked = read_completion(request.body, request.headers)
+            asked = read_completion(request.body, request.headers, "input" if is_response else "messages")
         except ValueError as error:
             return _refused(400, str(error))
         call = HttpCall(asked.channel)
         body = {"text": asked.text, "channel": asked.channel, "pieces": asked.stream}
         heard = self._calls.put(record, body, call, self._wait_s)
-        form = _Form(f"chatcmpl-{secrets.token_hex(12)}", int(self._clock.now().timestamp()), asked)
+        form = (_Response if is_response else _Completion)(asked, int(self._clock.now().timestamp()))
         if not asked.stream:
             said = "".join([piece async for piece in heard])
             return _problem(call) or json_answer(form.whole(said))
@@ -72,57 +79,110 @@ class CompletionsEndpoint(Site):
 
 
 async def _pieces(
-    form: _Form, first: str | None, heard: AsyncGenerator[str, None], call: HttpCall
+    form: _Completion | _Response, first: str | None, heard: AsyncGenerator[str, None], call: HttpCall
 ) -> AsyncGenerator[bytes, None]:
-    yield form.piece({"role": "assistant", "content": first or ""})
-    async for said in heard:
-        yield form.piece({"content": said})
+    said = [first or ""]
+    yield form.begin(said[0])
+    async for piece in heard:
+        said.append(piece)
+        yield form.piece(piece)
     problem = _problem(call)
-    if problem is not None:
-        yield b"data: " + problem.body + b"\n\n"
-        return
-    yield form.piece({}, finish="stop")
-    if form.asked.with_usage:
-        yield form.usage()
-    yield b"data: [DONE]\n\n"
+    yield form.end("".join(said)) if problem is None else b"data: " + problem.body + b"\n\n"
 
 
-class _Form:
-    """The shape in which one answer is given."""
+class _Completion:
+    """The shape of one answer of `/v1/chat/completions`."""
 
-    def __init__(self, completion_id: str, created: int, asked: CompletionRequest) -> None:
-        self.asked = asked
-        self._head = {"id": completion_id, "created": created, "model": MODEL}
+    def __init__(self, asked: CompletionRequest, created: int) -> None:
+        self._asked = asked
+        self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": created, "model": MODEL}
 
     def whole(self, text: str) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": _NO_USAGE}
 
-    def piece(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        return self._event([{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}])
+    def begin(self, text: str) -> bytes:
+        return self._chunk({"role": "assistant", "content": text})
 
-    def usage(self) -> bytes:
-        return self._event([], usage=_NO_USAGE)
+    def piece(self, text: str) -> bytes:
+        return self._chunk({"content": text})
+
+    def end(self, _text: str) -> bytes:
+        usage = self._event([], usage=_NO_USAGE) if self._asked.with_usage else b""
+        return self._chunk({}, finish="stop") + usage + b"data: [DONE]\n\n"
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        return self._event([{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}])
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
         event = {**self._head, "object": "chat.completion.chunk", "choices": choices, **more}
         return b"data: " + msgspec.json.encode(event) + b"\n\n"
 
 
+class _Response:
+    """The shape of one answer of `/v1/responses`; its ID holds the channel, for the question that names it next."""
+
+    def __init__(self, asked: CompletionRequest, created: int) -> None:
+        unique = secrets.token_hex(8)
+        self._head = {"id": f"resp_{asked.channel}_{unique}", "object": "response", "created_at": created}
+        self._place = {"item_id": f"msg_{unique}", "output_index": 0, "content_index": 0}
+        self._numbers = count()
+
+    def whole(self, text: str | None) -> dict[str, Any]:
+        """The response; without a text it is in progress."""
+        output = [] if text is None else [self._message(text)]
+        settings = {"model": MODEL, "tools": [], "tool_choice": "none", "parallel_tool_calls": False, "error": None}
+        return {**self._head, **settings, "status": _STATUS[text is None], "output": output}
+
+    def begin(self, text: str) -> bytes:
+        return (
+            self._event("created", response=self.whole(None))
+            + self._event("output_item.added", output_index=0, item=self._message(None))
+            + self._event("content_part.added", **self._place, part=_part(""))
+            + self.piece(text)
+        )
+
+    def piece(self, text: str) -> bytes:
+        return self._event("output_text.delta", **self._place, delta=text, logprobs=[])
+
+    def end(self, text: str) -> bytes:
+        return (
+            self._event("output_text.done", **self._place, text=text, logprobs=[])
+            + self._event("content_part.done", **self._place, part=_part(text))
+            + self._event("output_item.done", output_index=0, item=self._message(text))
+            + self._event("completed", response=self.whole(text))
+        )
+
+    def _message(self, text: str | None) -> dict[str, Any]:
+        content = [] if text is None else [_part(text)]
+        message = {"id": self._place["item_id"], "type": "message", "role": "assistant"}
+        return {**message, "status": _STATUS[text is None], "content": content}
+
+    def _event(self, kind: str, **facts: Any) -> bytes:
+        event = {"type": f"response.{kind}", "sequence_number": next(self._numbers), **facts}
+        return b"event: response.%b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(event))
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
 _NO_USAGE: Final = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 """Words on a bus are not counted in tokens."""
 
 
-def read_completion(body: bytes, headers: Mapping[str, str]) -> CompletionRequest:
+def read_completion(body: bytes, headers: Mapping[str, str], field: str = "messages") -> CompletionRequest:
     """The question in a request; raises ValueError with a sentence where there is none we can put."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("the body is not JSON") from None
-    messages = document.get("messages") if isinstance(document, dict) else None
+    messages = document.get(field) if isinstance(document, dict) else None
+    if isinstance(messages, str) and field == "input":
+        messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages) or not messages:
-        raise ValueError("messages must be a non-empty list")
+        raise ValueError(f"{field} must be a non-empty list")
     if messages[-1].get("role") != "user":
         raise ValueError("the last message must be from the user; tools and prefilled answers are not supported")
     text = _text(messages[-1].get("content")).strip()
@@ -131,7 +191,7 @@ def read_completion(body: bytes, headers: Mapping[str, str]) -> CompletionReques
     options = document.get("stream_options")
     return CompletionRequest(
         text,
-        _channel(messages, str(document.get("user") or ""), headers.get(CHAT_ID, "")),
+        _channel(messages, document, headers.get(CHAT_ID, "")),
         stream=document.get("stream") is True,
         with_usage=isinstance(options, dict) and options.get("include_usage") is True,
     )
@@ -147,10 +207,16 @@ def _text(content: object) -> str:
     return "\n".join(map(str, texts))
 
 
-def _channel(messages: list[dict[str, Any]], user: str, chat_id: str) -> str:
+def _channel(messages: list[dict[str, Any]], document: dict[str, Any], chat_id: str) -> str:
     """One conversation: what its program calls it, else its beginning, which is sent again with every question."""
+    if (previous := document.get("previous_response_id")) is not None:
+        if (named := _RESPONSE_ID.fullmatch(str(previous))) is None:
+            raise ValueError("previous_response_id is not the ID of a response from this bridge")
+        return named[1]
     asked = next(number for number, message in enumerate(messages) if message.get("role") == "user")
-    return "chat-" + hashlib.sha256(msgspec.json.encode([user, chat_id or messages[: asked + 1]])).hexdigest()[:24]
+    named_by = chat_id or document.get("conversation") or [document.get("instructions"), messages[: asked + 1]]
+    told = msgspec.json.encode([str(document.get("user") or ""), named_by])
+    return "chat-" + hashlib.sha256(told).hexdigest()[:24]
 
 
 def _problem(call: HttpCall) -> Answer | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -11,14 +13,16 @@ from typing import Any
 import click
 import msgspec
 
+from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus import bus as assembled
+from bridgehead.assembly.bus.assistants import UnknownAssistant
 from bridgehead.assembly.bus.views import new_chat_link
 from bridgehead.bus.access.join_file import JoinFile, read_join_file
 from bridgehead.bus.client.loopback_hub import LoopbackHub
 from bridgehead.bus.hub.check import CheckOptions, Finding, check_hub
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.serve import BusServer
-from bridgehead.bus.settings import HUB_ADDRESS, Address, check_bridge_url
+from bridgehead.bus.settings import HUB_ADDRESS, Address, ServingSettings, check_bridge_url
 from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen as open_listener
 from bridgehead.cli.bus.participants import settings_and_folder
@@ -166,9 +170,35 @@ def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url:
     lent, give_back = assembled.outside(assembly, settings)
     server = BusServer(settings, assembled.state_folder(assembly, settings), lent, upstream=join)
     try:
+        if settings.serving.hub is None:
+            _look_for_assistant(app, assembly, settings.serving, is_alone=join is None)
         return run(_until_stopped(app, server))
     finally:
         give_back()
+
+
+def _look_for_assistant(app: App, assembly: Assembly, serving: ServingSettings, *, is_alone: bool) -> None:
+    """Refuse a command that does not exist, and say now if nothing will answer."""
+    # What seats an agent is imported here: the other commands of the bus start without it.
+    from bridgehead.assembly.council.seats import list_availability, seat_of
+    from bridgehead.council.reporting.render.sentences import reason_in_words
+    from bridgehead.council.seating.preflight import Ready
+
+    name = serving.assistant
+    if name is None:
+        if is_alone and serving.nats is None:
+            app.say("no assistant: questions are answered once an OVOS core is on the hub, or with --assistant NAME")
+    elif name.startswith("cmd:"):
+        program = shlex.split(name.removeprefix("cmd:"))[0]
+        if shutil.which(assembly.places.project / program if "/" in program else program) is None:
+            raise UnknownAssistant(name, f"there is no program {program}")
+    elif name == "council":
+        if not any(seat.can_sit and seat.bridge != "static" for seat in list_availability(assembly)):
+            app.warn("the council cannot answer yet: no AI runtime is available; see `bridgehead runtimes`")
+    elif name != "scripted" and (":" not in name or name.startswith("acp:")):
+        seat = seat_of(assembly, name)
+        if not isinstance(seat, Ready):
+            app.warn(f"{name} cannot answer yet: {reason_in_words(seat.reason)}. {seat.message}".rstrip(". "))
 
 
 async def _until_stopped(app: App, server: BusServer) -> int:

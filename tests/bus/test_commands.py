@@ -111,6 +111,8 @@ def test_a_port_in_use_ends_with_2_and_names_the_way_out(tmp_path: Path) -> None
         (("bus", "serve", "--hub-listen", "0.0.0.0:8181"), "the hub cannot listen on"),
         (("bus", "serve", "--listen", "nonsense"), "is not an address"),
         (("bus", "serve", "--assistant", "nobody"), "the assistant cannot be"),
+        (("bus", "serve", "--assistant", "cmd:/no/such --flag"), "there is no program /no/such"),
+        (("bus", "serve", "--assistant", "cmd:no-such-agent"), "there is no program no-such-agent"),
         (("bus", "bridge"), "needs --hub URL"),
         (("bus", "bridge", "--sidecar"), "needs --join FILE"),
         (("bus", "bridge", "--hub", "ws://x/core", "--upstream", "ws://y"), "must be given together"),
@@ -128,6 +130,28 @@ def test_mistakes_are_told_and_change_nothing(tmp_path: Path, arguments: tuple[s
     done = home.run(*arguments)
     assert done.code in (1, 2) and done.out == "" and sentence in done.err
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} <= {".lock"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "no assistant: questions are answered once an OVOS core is on the hub, or with --assistant NAME"),
+        (("--assistant", "claude"), "warning: claude cannot answer yet: not installed. npm install"),
+        (("--assistant", "acp:goose"), "warning: acp:goose cannot answer yet: not installed. install the agent"),
+        (("--assistant", "council"), "the council cannot answer yet: no AI runtime is available"),
+        (("--assistant", "cmd:cat"), ""),
+        (("--assistant", "scripted"), ""),
+    ],
+)
+def test_a_bus_that_cannot_answer_says_so_at_the_start(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    home = machine(tmp_path)
+    anywhere = ("--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0")
+    process = home.start("bus", "serve", "--json", *anywhere, *options, PATH=f"{SCRIPTS}:/usr/bin:/bin")
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    _out, err = process.communicate(timeout=30)
+    assert said in err if said else "answer" not in err
 
 
 def test_a_join_file_is_private_and_never_overwrites_something_else(tmp_path: Path) -> None:
@@ -318,6 +342,22 @@ def test_a_notice_in_a_chat_is_the_whole_question_and_cannot_look_like_another(
         "answered  pending  q-7  flow: ship: Where to?  by bus phone",
         "by the way",
     ]
+
+
+def test_an_answer_that_was_asked_for_in_a_chat_is_confirmed_there(tmp_path: Path) -> None:
+    home = machine(tmp_path)
+    with serving(home, "--assistant", "scripted") as (_facts, places):
+        assert home.run("bus", "participant", "add", "kitchen", **places).code == 0
+        chat = home.start("bus", "chat", "--join", "kitchen.join.json", typed=True, **places)
+        assert chat.stdin is not None and chat.stdout is not None and chat.stderr is not None
+        print("hello", file=chat.stdin, flush=True)
+        assert chat.stdout.readline() == "You said: hello\n"
+        asking = home.start("bus", "ask", "kitchen", "oven off?", **places)
+        assert chat.stderr.readline() == "oven off?\n"
+        print("yes", file=chat.stdin, flush=True)
+        assert chat.stdout.readline() == "(your answer was sent)\n"
+        assert asking.communicate(timeout=30)[0] == "yes\n"
+        assert chat.communicate("thanks\n\n", timeout=30) == ("You said: thanks\n", "")
 
 
 def test_a_chat_waits_longer_than_the_assistant_may_take(monkeypatch: pytest.MonkeyPatch) -> None:

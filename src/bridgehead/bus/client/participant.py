@@ -80,6 +80,8 @@ class Spoken(msgspec.Struct, frozen=True):
 
     speak: tuple[dict[str, Any], ...]
     handled: bool
+    is_answer: bool = False
+    """The utterance answered a question that was asked here (`bus ask`), so it was not sent to the assistant."""
 
     @property
     def text(self) -> str:
@@ -203,7 +205,7 @@ class Satellite(Closing):
                     if event.message.type == SPEAK and is_ours:
                         said.append(event.message.data)
                     elif event.message.type == HANDLED and is_ours:
-                        return Spoken(tuple(said), handled=True)
+                        return Spoken(tuple(said), handled=True, is_answer=event.message.data.get("is_answer") is True)
                     elif event.message.type not in (SPEAK, HANDLED) or event.message.context.get("late") is True:
                         self.aside(event.message)
         except TimeoutError:

@@ -197,7 +197,7 @@ class Speaker:
         if message.type != HANDLE or waiting is None or waiting.done() or not isinstance(spoken, list) or not spoken:
             return False
         waiting.set_result(str(spoken[0]))
-        self._relay.publish(message.reply(HANDLED, {}))
+        self._relay.publish(message.reply(HANDLED, {"is_answer": True}))
         return True
 
 

@@ -238,7 +238,8 @@ def _spoken(spoken: Spoken) -> dict[str, Any]:
 
 
 def _words(spoken: Spoken) -> str:
-    return escape_controls(spoken.text or ("(empty answer)" if spoken.handled else "(no answer in time)"))
+    nothing = "(your answer was sent)" if spoken.is_answer else "(empty answer)"
+    return escape_controls(spoken.text or (nothing if spoken.handled else "(no answer in time)"))
 
 
 async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines) -> str:

@@ -14,9 +14,9 @@ def mac(bridge: Bridge) -> Clone:
     return bridge.clone("a", "mac-m5max")
 
 
-def appended(bridge: Bridge, path: str, text: str) -> None:
+def appended(bridge: Bridge, path: str, text: str, clone: str = "b") -> None:
     """Another clone pushes a file."""
-    there = bridge.clone("b")
+    there = bridge.clone(clone)
     (there.path / path).parent.mkdir(parents=True)
     (there.path / path).write_text(text)
     there.git("add", ".")
@@ -65,6 +65,53 @@ def test_a_remote_that_went_back_is_said_to_have_lost_commits(bridge: Bridge, ma
     assert "the remote's history was rewritten: a commit it had is gone" in told
     mac.git("push", "-q", "--force-with-lease")  # the remedy that is named
     assert "rewritten" not in mac.rig("sync").ok().err
+
+
+@pytest.mark.parametrize("looked", ["before", "never", "by fetching only"])
+@pytest.mark.parametrize(
+    "command",
+    [("send", "STATE", "--thread", "demo-01", "--to", "windows-5080"), ("close", "demo-01", "--status", "completed")],
+)
+def test_a_remote_that_went_back_is_not_given_back_in_passing_what_it_lost(
+    bridge: Bridge, mac: Clone, command: tuple[str, ...], looked: str
+) -> None:
+    opened(mac)
+    mac.rig("send", "ACK", "--thread", "demo-01", "--to", "windows-5080").ok()
+    other = bridge.clone("b")
+    if looked == "by fetching only":
+        appended(bridge, "demo-02/ACK.md", ENVELOPE.format("demo-02"), clone="c")
+        mac.rig("sync").ok()
+    other.git("push", "-q", "--force", "origin", "HEAD~1:main")
+    if looked == "before":
+        mac.rig("sync").ok()
+    there = other.git("ls-remote", "origin", "main")
+
+    for again in (command, ("push",)):
+        refused = mac.rig(*again)
+        assert refused.code == 1, refused
+        assert "the remote's history was rewritten: a commit it had is gone" in refused.err
+        assert other.git("ls-remote", "origin", "main") == there
+
+    mac.git(*refused.err.partition("accept it (git ")[2].partition(")")[0].split())
+    assert mac.rig("push").ok().out.startswith("rig-bridge: push turns=1 ")
+    assert len(mac.git("ls-tree", "-r", "--name-only", "origin/main").split()) == 2
+
+
+def test_what_a_killed_push_left_there_is_no_rewritten_history(mac: Clone) -> None:
+    opened(mac)
+    before = mac.git("rev-parse", "origin/main")
+    mac.rig("send", "ACK", "--thread", "demo-01", "--to", "windows-5080").ok()
+    mac.git("update-ref", "refs/remotes/origin/main", before)
+    mac.rig("send", "STATE", "--thread", "demo-01", "--to", "windows-5080").ok()
+    assert mac.git("status", "-sb") == "## main...origin/main"
+
+
+def test_only_envelopes_count_as_turns_that_were_pushed(bridge: Bridge, mac: Clone) -> None:
+    opened(mac)
+    mac.rig("send", "STATE", "--thread", "demo-01", "--to", "windows-5080", "--no-push").ok()
+    appended(bridge, "demo-02/ACK.md", ENVELOPE.format("demo-02"))
+    mac.git("pull", "-q", "--no-rebase", "--no-edit")
+    assert mac.rig("push").ok().out.startswith("rig-bridge: push turns=1 ")
 
 
 def test_the_remedy_for_a_rewritten_history_keeps_what_was_never_pushed(bridge: Bridge, mac: Clone) -> None:

@@ -12,6 +12,7 @@ from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.envelope.envelope import MAX_ENVELOPE_BYTES, parse_frontmatter
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD, refuse_members_thread
 from bridgehead.rigs.envelope.frontmatter import ParseFailure
+from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
@@ -58,11 +59,12 @@ class Landed(NamedTuple):
 
 
 class ArrivalRefused(PushFailed):
-    """Others pushed first, and what they pushed may not be taken in."""
+    """The remote is not where it was, and what it has now may not be taken in, or lacks what it had."""
 
-    def __init__(self, wire: Wire, git_says: str, refusal: str, advice: str) -> None:
+    def __init__(self, wire: Wire, git_says: str, refusal: str | None, advice: str) -> None:
         super().__init__(wire.remote, wire.branch, git_says)
-        self.hint = f"what the remote has was refused ({refusal}): {advice}; then {PUSH_COMMAND}"
+        refused = f"what the remote has was refused ({refusal}): " if refusal else ""
+        self.hint = f"{refused}{advice}; then {PUSH_COMMAND}"
 
 
 def require_thread(rig: Rig, thread_id: str) -> str:
@@ -146,8 +148,10 @@ def push_unsent(rig: Rig) -> PushedTurns:
             return PushedTurns(0, head or "")
         landed = _push(rig, wire, Landed("", head, pushed=False), retry=True)
     rig.once_answered(Outgoing(rig.repository.private_dir).clear)
-    rig.announce("rig.pushed", commit=landed.commit, envelopes=len(unpushed))
-    return PushedTurns(len(unpushed), landed.commit)
+    added = [change.path for record in unpushed for change in record.changes if change.status == "A"]
+    turns = len([path for path in added if envelope_at(path)])
+    rig.announce("rig.pushed", commit=landed.commit, envelopes=turns)
+    return PushedTurns(turns, landed.commit)
 
 
 def intent_of(frontmatter: Mapping[str, Value]) -> str:
@@ -274,10 +278,10 @@ def _rebuild_on(rig: Rig, wire: Wire, landed: Landed, reason: str) -> Landed | N
     )
 
     arrival = inspect(rig, rig.repository.fetch(wire), Acceptance(), rebuilds=True)
-    if arrival.refusal is not None:
+    if arrival.refusal is not None or arrival.report.gone:
         narrate(rig, arrival)
         settle(rig, arrival, moved=False)
-        raise ArrivalRefused(wire, reason, str(arrival.refusal), remedy(arrival) or "")
+        raise ArrivalRefused(wire, reason, arrival.refusal, remedy(arrival) or "")
     if not arrival.report.remote_ahead:
         return landed  # it has not moved: what we have stands on it already
     refuse_to_overwrite(rig, arrival)

@@ -97,8 +97,15 @@ def _current_branch(head: Head) -> str:
 
 
 def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
-    """Send one commit to the wire branch."""
-    report = push_ref(clone, wire.remote, commit, f"{_BRANCHES}{wire.branch}")
+    """Send one commit to the wire branch, if that is where this clone last saw it.
+
+    A branch that was set back would take the commit too, and with it what was removed there.
+    """
+    asked = ("for-each-ref", "--format=%(objectname)", f"--merged={commit}", wire.tracking_ref)
+    seen = clone.git.read(*asked).text.strip() or None
+    if gone_from_remote(clone, commit, seen) if seen else local_ref(clone, wire.tracking_ref):
+        return Raced("[rejected] (non-fast-forward)")
+    report = push_ref(clone, wire.remote, commit, f"{_BRANCHES}{wire.branch}", lease=seen)
     if report.taken:
         return Pushed(commit)
     if report.raced:

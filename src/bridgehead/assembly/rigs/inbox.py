@@ -239,7 +239,7 @@ class PendingEnvelopes:
         return [item for clone in known_clones(self._here, self._store) for item in self._items_of(clone.root)]
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
-        """Send the answer as a RESPONSE that names what it answers."""
+        """Send the answer as a RESPONSE that names what it answers; what another rig owes stays open for that rig."""
         from bridgehead.rigs.operations.send import SendRequest, send
 
         context = item.question.context
@@ -250,7 +250,7 @@ class PendingEnvelopes:
             SendRequest(
                 "RESPONSE",
                 context["thread"],
-                [context["from"]],
+                [context.get("debtor", ""), context["from"]],
                 status=f"❌ {answer.status}" if failed else None,
                 body=lambda: text,
                 references=[context["commit"]],
@@ -262,19 +262,23 @@ class PendingEnvelopes:
         try:
             rig = make_rig(root, self._warn)
             known, found = cached_desk(rig)
-            owed = listed_debts(known, found.owes)
+            waiting = [*found.owes, *found.escalated(rig.now_ms())]
+            owed = listed_debts(known, waiting)
         except BridgeheadError as error:
             self._warn(f"{root}: {error.message}")
             return []
-        return [_item(rig, *listed, debt.owed) for listed, debt in zip(owed, found.owes, strict=True)]
+        return [_item(rig, *listed, debt.owed) for listed, debt in zip(owed, waiting, strict=True)]
 
 
 def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: Obligation) -> PendingItem:
     turn, root = envelope.turn, rig.repository.root
     due = f", {'overdue since' if owed.is_overdue(rig.now_ms()) else 'due'} {owed.due}" if owed.due else ""
     due = f", taken on{due}" if owed.state is DebtState.TAKEN else due
+    name, debtor = turn.path, {}
+    if owed.debtor != rig.config.rig_id:  # escalated
+        name, debtor, due = f"{name} {owed.debtor}", {"debtor": owed.debtor}, f"{due}, owed by {owed.debtor}"
     question = Question(
-        key=f"{root}:{turn.path}",
+        key=f"{root}:{name}",
         kind=PendingKind.ENVELOPE,
         part=Part.RIGS,
         origin=f"rig {turn.sender}",
@@ -282,6 +286,7 @@ def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: 
         prompt=rig.repository.read_file(turn.path).decode("utf-8", "replace"),
         project=root,
         context={
+            **debtor,
             "thread": turn.thread_id,
             "file": turn.filename,
             "from": turn.sender,
@@ -290,5 +295,4 @@ def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: 
         },
     )
     opened_at = iso_timestamp((envelope.committed_at or 0) * 1000)
-    item_id = envelope_item_id(root, turn.path)
-    return PendingItem(id=item_id, question=question, state=PendingState.OPEN, opened_at=opened_at)
+    return PendingItem(id=envelope_item_id(root, name), question=question, state=PendingState.OPEN, opened_at=opened_at)

@@ -24,17 +24,20 @@ class Desk(NamedTuple):
     owes: Sequence[Debt]
     owed: Sequence[Debt]
     delivered: Sequence[Notice]  # and not seen
-    escalated: Sequence[Debt]  # overdue debts of rigs that the rig's human answers for
+    entrusted: Sequence[Debt]  # debts of rigs that this one, a human's, answers for: its own once they are overdue
     conflicts: Sequence[tuple[Turn, ...]]  # threads that were closed more than once
+
+    def escalated(self, now_ms: int) -> list[Debt]:
+        return [debt for debt in self.entrusted if debt.owed.is_overdue(now_ms)]
 
 
 def inbox(rig: Rig) -> Inbox:
     """The desk of this rig, with when the remote was last looked at and who was heard of when."""
     known = catalogue(rig, with_findings=True)
-    found = desk(rig, known)
+    found, now = desk(rig, known), rig.now_ms()
     looked_at = rig.repository.last_fetch_ms()
     looked = iso_timestamp(looked_at) if looked_at is not None else None
-    return Inbox(*found, looked, lambda: last_heard(known), rig.now_ms())
+    return Inbox(*found._replace(entrusted=found.escalated(now)), looked, lambda: last_heard(known), now)
 
 
 def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEnvelope, Verification]]:
@@ -83,13 +86,12 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
         for one in (owed_in(thread, judge.counts) if thread[0].thread_id in judge.doubtful else owed)
         if one.is_open and judge.is_shown(one.asked)
     ]
-    now = rig.now_ms()
     judge.look_at(arrived)
     return Desk(
         _newest_first(judge.debt(one) for one in debts if one.debtor == own),
         _newest_first(judge.debt(one) for one in debts if one.asked.sender == own),
         [judge.notice(turn) for turn in sorted(arrived, key=Turn.order_key, reverse=True) if judge.is_shown(turn)],
-        _newest_first(judge.debt(one) for one in debts if one.debtor in wards and one.is_overdue(now)),
+        _newest_first(judge.debt(one) for one in debts if one.debtor in wards),
         conflicts,
     )
 

@@ -9,7 +9,7 @@ from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
 from bridgehead.rigs.operations.inbox import desk
-from bridgehead.rigs.operations.status import standing_freezes, status_of
+from bridgehead.rigs.operations.status import standing_freezes, status
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.thread import thread, verify_listed
 from bridgehead.rigs.repositories.errors import FetchFailed
@@ -156,7 +156,7 @@ def _synced(rig: Rig, events: "Watch", request: WatchRequest) -> Iterator[Event]
 
 def _one_shot(rig: Rig, request: WatchRequest) -> Mapping[str, object]:
     shots: dict[str, Callable[[], Mapping[str, object]]] = {
-        "status": lambda: status_of(rig, catalogue(rig, with_findings=True)).json_object(),
+        "status": lambda: status(rig, with_findings=True).json_object(),
         "thread": lambda: thread(rig, wanted_thread(rig, request.thread_id)).json_object(),
         "sync": lambda: sync(rig, request.sync).json_object(),
     }
@@ -208,9 +208,9 @@ def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
     """Debts past their time that this rig has, or answers for, by question and debtor."""
     if rig.settings is None:
         return {}
-    found = desk(rig, known)
-    late = [debt for debt in found.owes if debt.owed.is_overdue(rig.now_ms())]
-    return {f"{debt.asked.turn.path} {debt.owed.debtor}": debt for debt in (*late, *found.escalated)}
+    found, now = desk(rig, known), rig.now_ms()
+    late = [debt for debt in (*found.owes, *found.entrusted) if debt.owed.is_overdue(now)]
+    return {f"{debt.asked.turn.path} {debt.owed.debtor}": debt for debt in late}
 
 
 class Watch:

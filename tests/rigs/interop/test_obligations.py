@@ -36,8 +36,10 @@ def test_both_sides_see_what_is_owed_taken_and_delivered(mac: Clone, windows: Cl
     assert "others owe this rig 1 answer;" in mac.rig("inbox").err
     assert "owed_by=windows-5080" in mac.rig("inbox", "--owed").ok().out
     assert "this rig owes 0 answers and is owed 1" in mac.rig("status", "--wide").ok().err
-    [listed] = windows.rig("status", "--wide", "--json").ok().json["threads"]
-    assert (listed["owe"], listed["owed"]) == (1, 0)
+    assert "this rig owes 1 answer and is owed 0; rig-bridge inbox --owed lists them" in windows.rig("status").ok().err
+    for flags in (("--json",), ("--wide", "--json")):
+        [listed] = windows.rig("status", *flags).ok().json["threads"]
+        assert (listed["owe"], listed["owed"], listed["unseen"]) == (1, 0, 0)
     windows.rig("send", "ACK", *SEND, "mac-m5max", "--by", "2h").ok()
     assert "state=taken by=20" in windows.rig("inbox").ok().out
     windows.rig("send", "RESPONSE", *SEND, "mac-m5max").ok()
@@ -50,8 +52,10 @@ def test_both_sides_see_what_is_owed_taken_and_delivered(mac: Clone, windows: Cl
     assert {one["rig_id"] for one in found.json["rigs"]} == {"mac-m5max", "windows-5080"}
     assert found.json["remote_seen_at"] and "last fetched from the remote: 20" in found.err
 
+    assert "this rig owes 0 answers and is owed 0; 1 delivered and not seen;" in mac.rig("status").ok().err
     mac.rig("thread", "demo-01").ok()
     assert header(mac) == "rig-bridge: inbox waiting=0"
+    assert "this rig owes" not in mac.rig("status").ok().err
 
 
 def test_an_agent_that_is_shown_an_answer_has_seen_it(mac: Clone, windows: Clone) -> None:
@@ -104,6 +108,10 @@ def test_an_overdue_rig_is_told_of_to_its_human(bridge: Bridge, mac: Clone, wind
     assert header(human) == "rig-bridge: inbox waiting=1"
     [late] = human.rig("inbox", "--json").ok().json["escalated"]
     assert (late["filename"], late["debtor"], late["overdue"]) == ("VERIFY.md", "windows-5080", True)
+    waiting = human.run(str(OURS.with_name("bridgehead")), "pending", "--json").ok().json["items"]
+    [item] = [item for item in waiting if item["question"]["project"] == str(human.path)]
+    assert "overdue since 2020-01-01T00:00:00Z, owed by windows-5080)" in item["question"]["title"]
+    assert item["question"]["context"]["debtor"] == "windows-5080"
 
 
 def test_the_end_settles_the_rest_and_two_ends_are_a_conflict(mac: Clone, windows: Clone) -> None:

@@ -12,6 +12,7 @@ from bridgehead.rigs.operations.identities import allowed_signers_file
 from bridgehead.rigs.operations.inbox import Desk, desk
 from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.crossings import seen_state
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import state_of
 from bridgehead.rigs.threads.quarantine import quarantine_state
@@ -96,8 +97,7 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     known, state = _cached_catalogue(rig)
     if state is None:
         return known, desk(rig, known)
-    seen = rig.repository.private_dir / "seen.json"
-    verified_with = (state, _stamp(allowed_signers_file(rig)), _stamp(seen if seen.exists() else None))
+    verified_with = (state, _stamp(allowed_signers_file(rig)), seen_state(rig.repository.private_dir))
     return known, _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
 
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bridgehead.cli.rigs.arguments import ArgumentRefused, Arguments, body_reader
-from bridgehead.errors import UserError, plural
+from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.terminal import EncodedText, Style, uses_colour
@@ -186,9 +186,8 @@ def status(console: RigConsole) -> int:
         console.say("no threads yet; rig-bridge new <thread-id> opens one")
     else:
         console.say(f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns"))
-    owe, owed = (sum(getattr(thread, name) or 0 for thread in found.threads) for name in ("owe", "owed"))
-    if owe or owed:
-        console.say(f"this rig owes {plural(owe, 'answer')} and is owed {owed}; rig-bridge inbox --owed lists them")
+    if remark := found.debts():
+        console.say(remark)
     return ExitCode.DONE
 
 

@@ -12,6 +12,7 @@ from bridgehead.rigs.envelope.fields import UNLISTED_DIRECTORIES, is_thread_id
 from bridgehead.rigs.envelope.text import NONCE_TIME_CHARACTERS, trim
 
 CONFIG_PATH = ".bridge/config.yaml"
+SIGNERS_PATH = ".bridge/allowed_signers"  # where the configuration names no other
 REQUEST_FILE = "REQUEST.md"
 RESOLUTION_FILE = "RESOLUTION.md"
 _SUFFIX = ".md"

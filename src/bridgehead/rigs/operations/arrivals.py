@@ -150,9 +150,8 @@ def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
     asked = [debt.asked.turn for debt in found.owes if debt.asked.turn.path in arrived]
     answers = [notice.turn for notice in found.delivered if notice.turn.path in arrived]
     if asked or answers:
-        answered = f"{len(answers)} answer{'s' * (len(answers) != 1)}"
-        questions = f"{len(asked)} question{'s' * (len(asked) != 1)}"
-        rig.tell(f"for this rig: {questions}, {answered}; rig-bridge inbox shows them")
+        counts = f"{plural(len(asked), 'question')}, {plural(len(answers), 'answer')}"
+        rig.tell(f"for this rig: {counts}; rig-bridge inbox shows them")
         first = (*asked, *answers)[0]
         rig.announce("rig.waiting", thread=first.thread_id, questions=len(asked), answers=len(answers))
 

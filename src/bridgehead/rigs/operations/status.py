@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bridgehead.rigs.envelope.names import CONFIG_PATH, SIGNERS_PATH
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.rig import Rig
+from bridgehead.rigs.threads.crossings import seen_state
 from bridgehead.rigs.threads.latest_turns import read_summaries, summaries_as_text
 from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
 from bridgehead.rigs.threads.quarantine import quarantine_state
@@ -26,7 +28,10 @@ MOST_COMMITS = 1000
 
 
 def status(rig: Rig, *, wide: bool = False, with_findings: bool = False) -> Status:
-    """What is where, and what is not shared yet. `wide` also looks for threads that diverged."""
+    """What is where, and what is not shared yet. `wide` also looks for threads that diverged.
+
+    What is owed is left out, unless `wide` or `with_findings`, where a large history would have to be read for it.
+    """
     survey = rig.repository.survey()
     return _completed(rig, survey, _summaries(rig, survey, wide=wide, with_findings=with_findings))
 
@@ -66,7 +71,7 @@ def _summaries(rig: Rig, survey: GitSurvey, *, wide: bool, with_findings: bool) 
     """The threads, newest first: as last summed up if nothing has changed since."""
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
     cache = OutputCache(rig.repository.private_dir, form)
-    state = state_of(survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir))
+    state = state_of(survey, rig.repository.stamp, time.time_ns(), _other_state(rig))
     cached = read_summaries(found.text) if (found := cache.find(state)) else None
     if cached is not None:
         return cached
@@ -75,21 +80,36 @@ def _summaries(rig: Rig, survey: GitSurvey, *, wide: bool, with_findings: bool) 
     is_large = len(survey.tracked()) >= WORTH_A_SHORT_CUT
     known = catalogue(rig, survey=survey, with_findings=with_findings, with_history=wide or not is_large)
     threads = _summed_up(rig, known, wide=wide)
-    if wide and rig.settings is not None:
-        threads = _with_debts(rig, threads)
+    if rig.settings is not None:
+        is_named = bool(known.names_naming([rig.settings.rig_id]))
+        if is_named and not (known.is_placed or with_findings):
+            rig.tell("rig-bridge inbox --owed lists what is owed")
+            return threads
+        nothing = [thread._replace(owe=0, owed=0, unseen=0) for thread in threads]
+        threads = _with_debts(rig, threads) if is_named else nothing
     if sum(thread.envelope_count for thread in threads) >= WORTH_CACHING:
         cache.store(state, summaries_as_text(threads))
     return threads
 
 
+def _other_state(rig: Rig) -> str:
+    """What a listing depends on beside the work tree: what is kept apart, what was looked at, whose keys count."""
+    files = [rig.repository.stamp(path) for path in (CONFIG_PATH, SIGNERS_PATH)]
+    return f"{quarantine_state(rig.repository.private_dir)}\0{seen_state(rig.repository.private_dir)}\0{files}"
+
+
 def _with_debts(rig: Rig, threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
-    """Add what this rig owes and is owed in each thread."""
+    """Add what this rig owes, is owed and was sent in each thread."""
     from bridgehead.rigs.operations.catalogue import catalogue
     from bridgehead.rigs.operations.inbox import desk
 
     found = desk(rig, catalogue(rig, with_findings=True))
-    owe, owed = (Counter(debt.asked.turn.thread_id for debt in debts) for debts in (found.owes, found.owed))
-    return [thread._replace(owe=owe[thread.thread_id], owed=owed[thread.thread_id]) for thread in threads]
+    notices = ([debt.asked for debt in found.owes], [debt.asked for debt in found.owed], found.delivered)
+    owe, owed, unseen = (Counter(one.turn.thread_id for one in kind) for kind in notices)
+    return [
+        thread._replace(owe=owe[thread.thread_id], owed=owed[thread.thread_id], unseen=unseen[thread.thread_id])
+        for thread in threads
+    ]
 
 
 def _summed_up(rig: Rig, known: Catalogue, *, wide: bool) -> list[ThreadSummary]:

@@ -10,7 +10,7 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.config import read_values, write_config
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD, TLDR_SOFT_CAP
-from bridgehead.rigs.envelope.names import CONFIG_PATH, RELAY_SUFFIX, RigId, next_filename
+from bridgehead.rigs.envelope.names import CONFIG_PATH, RELAY_SUFFIX, SIGNERS_PATH, RigId, next_filename
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.drafts import draft_send, send_subject
@@ -40,7 +40,6 @@ from bridgehead.rigs.trust.signers import (
 )
 from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped
 
-DEFAULT_FILE = ".bridge/allowed_signers"
 MAX_BYTES = 1 << 20
 
 
@@ -111,9 +110,9 @@ def _configured(rig: Rig) -> Path | None:
 
 def _name_default_file(rig: Rig) -> Path:
     values = read_values(rig.repository.read_file(CONFIG_PATH))
-    text = write_config({**values, "allowed_signers": DEFAULT_FILE})
+    text = write_config({**values, "allowed_signers": SIGNERS_PATH})
     rig.repository.write_file(CONFIG_PATH, text.encode(), replace=True)
-    return Path(rig.repository.root, DEFAULT_FILE)
+    return Path(rig.repository.root, SIGNERS_PATH)
 
 
 def _key_text(given: str) -> str:

@@ -47,6 +47,14 @@ class Crossings:
             return {}
 
 
+def seen_state(directory: Path) -> str:
+    """Return what changes when somebody looks at an answer; empty where nobody ever did."""
+    with suppress(OSError):
+        found = (directory / _SEEN_NAME).stat()
+        return f"{found.st_ino}.{found.st_size}.{found.st_mtime_ns}"
+    return ""
+
+
 class Seen:
     """The answers to this rig that were shown to somebody here."""
 

@@ -67,11 +67,11 @@ def _row(thread: ThreadSummary) -> list[object]:
         thread.heads,
         thread.owe,
         thread.owed,
+        thread.unseen,
     ]
 
 
 def _summary(row: Sequence[object]) -> ThreadSummary:
     turn = Turn._make(tuple(value) if isinstance(value, list) else value for value in row[:_TURN_FIELDS])
     count, is_closed, last_modified, *counts = row[_TURN_FIELDS:]
-    unverified, heads, owe, owed = counts
-    return ThreadSummary(turn, count, is_closed, last_modified, False, None, unverified, heads, owe, owed)  # type: ignore[arg-type]
+    return ThreadSummary(turn, count, is_closed, last_modified, False, None, *counts)  # type: ignore[arg-type]

@@ -111,6 +111,7 @@ class ThreadSummary(NamedTuple):
     heads: int = 1
     owe: int | None = None  # questions in it that this rig has to answer; None: nobody has asked
     owed: int | None = None  # and those others have to answer to it
+    unseen: int | None = None  # answers to it that nobody here has looked at
 
     @property
     def thread_id(self) -> str:

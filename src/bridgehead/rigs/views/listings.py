@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from bridgehead.errors import plural
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
 from bridgehead.rigs.views.result_format import LINE_PREFIX, stamped, word
 from bridgehead.rigs.views.terminal import PLAIN, RED, YELLOW, Style
@@ -32,6 +33,14 @@ class Status(NamedTuple):
     @property
     def open(self) -> int:
         return len(self.threads) - self.closed
+
+    def debts(self) -> str:
+        """What this rig owes and is owed, and where that is listed; empty if there is nothing of the kind."""
+        kinds = ("owe", "owed", "unseen")
+        owe, owed, unseen = (sum(getattr(thread, kind) or 0 for thread in self.threads) for kind in kinds)
+        arrived = f"; {unseen} delivered and not seen" if unseen else ""
+        counts = f"this rig owes {plural(owe, 'answer')} and is owed {owed}{arrived}"
+        return f"{counts}; rig-bridge inbox --owed lists them" if owe or owed or unseen else ""
 
     def lines(self, *, wide: bool = False, style: Style = PLAIN) -> Iterator[str]:
         unpushed = len(self.unpushed_commits)
@@ -67,7 +76,7 @@ def thread_item(thread: ThreadSummary) -> dict[str, object]:
         "dirty": thread.dirty,
         "frozen": thread.frozen.json_object() if thread.frozen else None,
         "unverified": thread.unverified,
-        **({} if thread.owe is None else {"owe": thread.owe, "owed": thread.owed}),
+        **({} if thread.owe is None else {"owe": thread.owe, "owed": thread.owed, "unseen": thread.unseen}),
     }
 
 
@@ -211,8 +220,7 @@ class Inbox(NamedTuple):
     def remarks(self, *, with_owed: bool = False) -> Iterator[str]:
         """What a reader should know beside the rows."""
         if self.owed and not with_owed:
-            answers = f"{len(self.owed)} answer{'s' * (len(self.owed) != 1)}"
-            yield f"others owe this rig {answers}; rig-bridge inbox --owed lists them"
+            yield f"others owe this rig {plural(len(self.owed), 'answer')}; rig-bridge inbox --owed lists them"
         for ends in self.conflicts:
             files = ", ".join(turn.filename for turn in ends)
             yield f"thread {ends[0].thread_id} was closed more than once: {files}"

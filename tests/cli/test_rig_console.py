@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from bridgehead.cli.rigs import handlers
 from bridgehead.cli.rigs.arguments import Flags, parse_arguments
+from bridgehead.cli.rigs.commands import COMMANDS
 from bridgehead.cli.rigs.handlers import RigConsole
+from bridgehead.rigs.operations import watch
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.terminal import EncodedText
 
@@ -38,3 +44,21 @@ def test_kept_text_reaches_a_stream_without_bytes(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     CONSOLE.page(EncodedText(TEXT.encode()))
     assert sys.stdout.getvalue() == TEXT
+
+
+@pytest.mark.parametrize("c_library", ["that can", "that cannot"])
+def test_a_watch_gives_back_once_what_its_first_look_needed(monkeypatch, c_library):
+    """The memory is freed by then; only the C library can hand it to the system."""
+    happened = []
+    monkeypatch.setattr(watch, "watch", lambda rig, request: iter([{"event": "snapshot"}, {"event": "heartbeat"}]))
+    monkeypatch.setattr(RigConsole, "put_object", lambda console, document: happened.append(document["event"]))
+    library = SimpleNamespace(malloc_trim=lambda kept: happened.append(f"trimmed to {kept}"))
+    libraries = {None: library if c_library == "that can" else SimpleNamespace()}
+    monkeypatch.setattr(ctypes, "CDLL", libraries.__getitem__)
+    monkeypatch.setattr(gc, "enable", lambda: None)
+    arguments = parse_arguments([], COMMANDS["watch"].flags)
+
+    assert handlers.watch(RigConsole(arguments, SimpleNamespace, lambda text: None, {})) == 0
+
+    trimmed = ["trimmed to 0"] if c_library == "that can" else []
+    assert happened == ["snapshot", *trimmed, "heartbeat"]

@@ -95,6 +95,36 @@ def test_an_agent_opens_a_thread_waits_and_takes_in_what_came_without_a_terminal
     assert [one["type"] for one in call(here, "rig_inbox")["structuredContent"]["delivered"]] == ["RESPONSE"]
 
 
+def test_an_agent_is_told_the_names_of_its_tools_not_of_commands(tmp_path: Path) -> None:
+    bridge = make_bridge(tmp_path)
+    here, there = bridge.clone("here", "linux-a"), bridge.clone("there", "win-b")
+
+    unopened = call(here, "rig_send", type="REQUEST", thread="build-06", to=["win-b"], body="which toolkit?")
+    call(here, "rig_open", thread="build-06")
+    call(here, "rig_send", type="REQUEST", thread="build-06", to=["win-b"], body="which toolkit?")
+    synced = call(there, "rig_sync")
+    inbox = call(there, "rig_inbox")
+    unknown = call(there, "answer", id="r-00000000", text="12.4")
+    there.git("remote", "set-url", "origin", str(tmp_path / "gone"))
+    waited = call(there, "rig_wait", seconds=1, thread="build-07")
+    failed = call(there, "rig_send", type="RESPONSE", thread="build-06", to=["linux-a"], body="12.4")
+    there.git("remote", "set-url", "origin", str(bridge.remote))
+    pushed = call(there, "command", action="rig push")
+
+    assert "rig_open build-06 opens the thread" in unopened["content"][0]["text"]
+    for said in (synced["content"][0]["text"], synced["structuredContent"]["note"]):
+        assert "for this rig: 1 question, 0 answers; rig_inbox shows them" in said
+    item = inbox["structuredContent"]["envelopes"][0]["id"]
+    assert f"To answer it: the tool `answer`, id {item}" in inbox["content"][0]["text"]
+    assert "the tool `pending` lists" in unknown["content"][0]["text"]
+    assert "git fetch failed" in waited["content"][0]["text"]
+    assert "commit landed locally but push failed." in failed["content"][0]["text"]
+    assert '; command {"action": "rig push"}' in failed["content"][0]["text"]
+    assert "push turns=1" in pushed["structuredContent"]["output"]
+    for reply in (unopened, synced, inbox, unknown, waited, failed):
+        assert "rig-bridge " not in reply["content"][0]["text"].replace("rig-bridge: ", "")
+
+
 def test_a_typo_in_a_recipient_is_refused_with_the_name_that_was_meant(tmp_path: Path) -> None:
     here = make_bridge(tmp_path).clone("here", "linux-a")
     call(here, "rig_open", thread="build-05")

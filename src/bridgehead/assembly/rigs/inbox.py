@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bridgehead.contract.words import Trust
 
 ID_PREFIX = "r-"
+ANSWER_WITH = "bridgehead answer {} --file <your answer>"
 MOST_ENVELOPES = 20
 MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
 
@@ -60,13 +61,13 @@ class FencedEnvelope(NamedTuple):
     text: str
     debt: Obligation | None = None  # None: an answer or an end, which asks for nothing
 
-    def block(self) -> str:
+    def block(self, answer_with: str = ANSWER_WITH) -> str:
         turn = self.notice.turn
         head = f"{turn.type} in thread {turn.thread_id}, commit {turn.commit_sha}."
         if self.debt is None:
             return f"{head} Delivered to you; it asks for no answer.\n{self.text}"
         due = f" Due by {self.debt.due}." if self.debt.due else ""
-        return f"{head}{due} To answer it: bridgehead answer {self.id} --file <your answer>\n{self.text}"
+        return f"{head}{due} To answer it: {answer_with.format(self.id)}\n{self.text}"
 
 
 class EnvelopesForAgent(NamedTuple):
@@ -79,7 +80,7 @@ class EnvelopesForAgent(NamedTuple):
     delivered: Sequence[FencedEnvelope] = ()  # answers nobody here has seen before
     owed: Sequence[str] = ()  # who owes this rig an answer, in which thread, by when
 
-    def prompt(self) -> str:
+    def prompt(self, answer_with: str = ANSWER_WITH) -> str:
         """Everything in one text; the empty inbox is one sentence."""
         count = len(self.envelopes) + self.left_out
         owed = f" It is owed answers by {'; '.join(self.owed)}." if self.owed else ""
@@ -90,7 +91,7 @@ class EnvelopesForAgent(NamedTuple):
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
             opening += f" {len(self.delivered)} {'was' if len(self.delivered) == 1 else 'were'} delivered to it."
-        blocks = [fenced.block() for fenced in (*self.envelopes, *self.delivered)]
+        blocks = [fenced.block(answer_with) for fenced in (*self.envelopes, *self.delivered)]
         return "\n\n".join([f"{opening}{owed}", self.preamble, *blocks]) + "\n"
 
     def json_object(self) -> dict[str, object]:

@@ -29,7 +29,7 @@ class NotShared(BridgeheadError):
     def __init__(self, thread_id: str, cause: BridgeheadError) -> None:
         super().__init__(
             f"the reply is committed in {thread_id}, but not pushed: {cause.message}",
-            hint="push it with `bridgehead rig sync`; do not send it again",
+            hint="push it with `bridgehead rig push`; do not send it again",
         )
 
 

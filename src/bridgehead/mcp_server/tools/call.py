@@ -26,6 +26,13 @@ from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Res
 
 MOST_CHARACTERS: Final = 200_000
 LONGEST_LINE: Final = 300
+RIG_TOOLS: Final = {
+    "new": "rig_open",
+    "inbox": "rig_inbox",
+    "sync": "rig_sync",
+    "push": 'command {"action": "rig push"}',
+}
+TYPED: Final = re.compile(rf"rig-bridge ({'|'.join(RIG_TOOLS)})(?: --auto| --owed)?(?! --)(?![\w-])")
 STILL_WAITS: Final = "the council is still waiting; see the tool `pending`"
 
 logger = logging.getLogger(__name__)
@@ -60,6 +67,12 @@ def without_columns(text: str) -> str:
     return re.sub(r"(?m)^(?![> ] *\d+  ).+$", lambda line: re.sub(r"(?<=\S) {3,}", "  ", line[0]), text)
 
 
+def for_agents(text: str) -> str:
+    """Advice for whoever types commands, with the tools of the agent in their place, where it has them."""
+    text = re.sub(r"`bridgehead (pending|answer)\b[^`]*`", r"the tool `\1`", text)
+    return TYPED.sub(lambda found: RIG_TOOLS[found[1]], text).replace("rig-bridge ", "bridgehead rig ")
+
+
 @dataclass
 class Caller:
     """One request of one client. `progress` reports while it is carried out; `warnings` end up in the result.
@@ -77,7 +90,11 @@ class Caller:
 
     def warn(self, message: str) -> None:
         """Take a warning of an operation."""
-        self.warnings.append(message)
+        self.warnings.append(for_agents(message))
+
+    def notes(self) -> list[str]:
+        """The warnings as lines; what they quote is foreign."""
+        return list(map(ForeignText().line, self.warnings))
 
 
 class NeededInput(NamedTuple):
@@ -110,8 +127,8 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         return refused(f"{tool.name}: {error}")
     except BridgeheadError as error:
-        hint = f"\nhint: {error.hint}" if error.hint else ""
-        return refused(f"{error.message}{hint}")
+        hint = [f"hint: {error.hint}"] if error.hint else []
+        return refused("\n".join([*map(for_agents, [error.message, *hint]), *caller.notes()]))
     except Exception as error:  # one call must not end the server for all others
         logger.exception("%s failed", tool.name)
         return refused(f"internal error: {type(error).__name__}: {error}")

@@ -99,7 +99,7 @@ TOOLS: Final = (
     Tool(
         "rig_send",
         "Send a message to another machine",
-        "Send a message or hand off work to an agent on another machine: writes, commits and pushes one signed "
+        "Send a message or hand off work to an agent on another machine: writes, commits and pushes one "
         "envelope. Text that looks like a secret is refused.",
         schemas.RigSendArguments,
         schemas.RigSendResult,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.inbox import FencedEnvelope, envelopes_for_agent
 from bridgehead.assembly.rigs.rig import make_rig
@@ -14,6 +16,7 @@ from bridgehead.rigs.operations.send import send as send_envelope
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.watch import LEAST_FETCH_INTERVAL, WaitRequest, wait
 
+ANSWER_WITH = "the tool `answer`, id {}"
 HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
 
 
@@ -29,7 +32,13 @@ def inbox(caller: Caller, wanted: schemas.RigInboxArguments, before: str = "") -
         left_out=waiting.left_out,
         next=before + (HOW_TO_ANSWER if waiting.envelopes else ""),
     )
-    return ToolReply(result, before + waiting.prompt())
+    return _reply(caller, result, before + waiting.prompt(ANSWER_WITH))
+
+
+def _reply(caller: Caller, result: schemas.Result, text: str) -> ToolReply:
+    """A reply with what was told meanwhile."""
+    notes = "\n".join(caller.notes())
+    return ToolReply(replace(result, note=result.note or notes), f"{text}\n{notes}".rstrip())
 
 
 def _entry(fenced: FencedEnvelope) -> schemas.InboxEntry:
@@ -71,14 +80,15 @@ def send(caller: Caller, wanted: schemas.RigSendArguments) -> ToolReply:
         pushed=sent.pushed,
         to=[str(one) for one in sent.to],
     )
-    return ToolReply(result, sent.line())
+    return _reply(caller, result, sent.line())
 
 
 def open_thread(caller: Caller, wanted: schemas.RigOpenArguments) -> ToolReply:
     """A directory with a draft that nobody sees; the first `rig_send` of a REQUEST takes its place."""
     opened = new(make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread))
     following = "It is not visible to others yet: send a REQUEST with `rig_send`."
-    return ToolReply(schemas.RigOpenResult(thread=opened.thread_id, next=following), f"{opened.line()}\n{following}")
+    result = schemas.RigOpenResult(thread=opened.thread_id, next=following)
+    return _reply(caller, result, f"{opened.line()}\n{following}")
 
 
 def sync_clone(caller: Caller, _wanted: schemas.Arguments) -> ToolReply:
@@ -86,9 +96,8 @@ def sync_clone(caller: Caller, _wanted: schemas.Arguments) -> ToolReply:
     found = sync(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), SyncRequest(auto=True))
     new_envelopes = len(found.report.new_envelopes) - len(found.quarantined) if found.moved else 0
     refused = str(found.refusal) if found.refusal else None
-    return ToolReply(
-        schemas.RigSyncResult(pulled=found.moved, new_envelopes=new_envelopes, refused=refused), found.line()
-    )
+    result = schemas.RigSyncResult(pulled=found.moved, new_envelopes=new_envelopes, refused=refused)
+    return _reply(caller, result, found.line())
 
 
 def wait_for_envelope(caller: Caller, wanted: schemas.RigWaitArguments) -> ToolReply:

@@ -11,7 +11,7 @@ Sentence = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Meta(max_length=1_000)]
 FlowAction = Literal["flow run", "flow resume", "flow retry", "flow status", "flow list", "flow cancel"]
-OtherAction = Literal["council stop", "council dismiss", "council challenge", "domains", "template list"]
+OtherAction = Literal["council stop", "council dismiss", "council challenge", "domains", "template list", "rig push"]
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,7 +95,7 @@ class RigInboxArguments(Arguments, frozen=True, kw_only=True):
 
 
 class RigSendArguments(Arguments, frozen=True, kw_only=True):
-    type: Annotated[Name, Meta(description="REQUEST, RESPONSE, RESULT, ACK, … (bridgehead rig send --help).")]
+    type: Annotated[Name, Meta(description="REQUEST, RESPONSE, RESULT, ACK, STATE, HANDOFF, VERIFY or RECOVERY.")]
     thread: Annotated[Name, Meta(description="The thread to post in.")]
     to: Annotated[Names, Meta(min_length=1, description="Recipient rigs.")]
     body: Annotated[Text, Meta(description="The message, Markdown.")]
@@ -108,7 +108,7 @@ class RigSendArguments(Arguments, frozen=True, kw_only=True):
 
 
 class RigOpenArguments(Arguments, frozen=True, kw_only=True):
-    thread: Annotated[Name, Meta(description="Its name: lower-case letters, digits, hyphens.")]
+    thread: Annotated[Name, Meta(description="Lower-case letters, digits, hyphens.")]
 
 
 class RigWaitArguments(Arguments, frozen=True, kw_only=True):

@@ -147,11 +147,12 @@ def test_a_bus_that_cannot_answer_says_so_at_the_start(tmp_path: Path, options: 
     home = machine(tmp_path)
     anywhere = ("--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0")
     process = home.start("bus", "serve", "--json", *anywhere, *options, PATH=f"{SCRIPTS}:/usr/bin:/bin")
-    assert process.stdout is not None
+    assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline()
+    if said:  # while the bus is served, or before
+        assert said in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
-    _out, err = process.communicate(timeout=30)
-    assert said in err if said else "answer" not in err
+    assert "answer" not in process.communicate(timeout=30)[1]
 
 
 def test_a_join_file_is_private_and_never_overwrites_something_else(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -178,12 +179,7 @@ def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url:
 
 
 def _look_for_assistant(app: App, assembly: Assembly, serving: ServingSettings, *, is_alone: bool) -> None:
-    """Refuse a command that does not exist, and say now if nothing will answer."""
-    # What seats an agent is imported here: the other commands of the bus start without it.
-    from bridgehead.assembly.council.seats import list_availability, seat_of
-    from bridgehead.council.reporting.render.sentences import reason_in_words
-    from bridgehead.council.seating.preflight import Ready
-
+    """Refuse a command that does not exist, and say if nothing will answer."""
     name = serving.assistant
     if name is None:
         if is_alone and serving.nats is None:
@@ -192,13 +188,21 @@ def _look_for_assistant(app: App, assembly: Assembly, serving: ServingSettings, 
         program = shlex.split(name.removeprefix("cmd:"))[0]
         if shutil.which(assembly.places.project / program if "/" in program else program) is None:
             raise UnknownAssistant(name, f"there is no program {program}")
-    elif name == "council":
+    elif name != "scripted" and (":" not in name or name.startswith("acp:")):
+        # Programs take seconds to say their version, and the bus is served meanwhile.
+        threading.Thread(target=_warn_unavailable, args=(app, assembly, name), daemon=True).start()
+
+
+def _warn_unavailable(app: App, assembly: Assembly, name: str) -> None:
+    from bridgehead.assembly.council.seats import list_availability, seat_of
+    from bridgehead.council.reporting.render.sentences import reason_in_words
+    from bridgehead.council.seating.preflight import Ready
+
+    if name == "council":
         if not any(seat.can_sit and seat.bridge != "static" for seat in list_availability(assembly)):
             app.warn("the council cannot answer yet: no AI runtime is available; see `bridgehead runtimes`")
-    elif name != "scripted" and (":" not in name or name.startswith("acp:")):
-        seat = seat_of(assembly, name)
-        if not isinstance(seat, Ready):
-            app.warn(f"{name} cannot answer yet: {reason_in_words(seat.reason)}. {seat.message}".rstrip(". "))
+    elif not isinstance(seat := seat_of(assembly, name), Ready):
+        app.warn(f"{name} cannot answer yet: {reason_in_words(seat.reason)}. {seat.message}".rstrip(". "))
 
 
 async def _until_stopped(app: App, server: BusServer) -> int:

@@ -38,6 +38,8 @@ class CheckOptions(msgspec.Struct, frozen=True):
     assistant: bool = False
     """Whether our own assistant answers on this hub."""
     profile: str = "auto"
+    foreign: bool = False
+    """Whether a bridge stands in front of this hub, and not in the process that serves it."""
 
 
 async def check_hub(options: CheckOptions) -> list[Finding]:
@@ -141,7 +143,7 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
                     topics.add(read.message.type)
     except TimeoutError:
         pass
-    findings = [_names(topics, options.profile)]
+    findings = [_names(topics, options)]
     if bad:
         findings.append(Finding("hub-bad-frames", "look", f"{bad} invalid frames were relayed to all clients"))
     if options.assistant and topics & {MATCHED, UNMATCHED, HANDLED, "complete_intent_failure"}:
@@ -156,10 +158,10 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
     return findings
 
 
-def _names(topics: set[str], profile: str) -> Finding:
+def _names(topics: set[str], options: CheckOptions) -> Finding:
     legacy = topics & {"recognizer_loop:utterance", "speak", "complete_intent_failure", UPDATE_DEFAULT}
     spec = topics & {MATCHED, UNMATCHED, "ovos.utterance.handle", "ovos.utterance.speak"}
-    if legacy and profile == "spec":
+    if legacy and options.profile == "spec":
         return Finding(
             "hub-names",
             "broken",
@@ -170,11 +172,12 @@ def _names(topics: set[str], profile: str) -> Finding:
         return Finding("hub-names", "fine", "it carries legacy and specification names; profile auto fits")
     if legacy:
         return Finding("hub-names", "fine", "it carries legacy names; profile auto or legacy fits")
-    if spec:
+    if spec or (options.foreign and options.profile == "auto"):
+        seen = "it carries specification names only" if spec else "no core that uses legacy names answered"
         return Finding(
             "hub-names",
             "look",
-            "it carries specification names only; a core that uses no others misses the first utterances",
+            f"{seen}; a core that uses only specification names misses the first utterances",
             'set profile = "spec" in [bus]',
         )
     return Finding("hub-names", "fine", "no traffic was seen; profile auto decides at the first message")

@@ -53,6 +53,7 @@ def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> i
         seconds,
         assistant=serving.assistant is not None,
         profile=settings.bridge.profile,
+        foreign=(hub or serving.hub) is not None,
     )
     findings = run(check_hub(options))
     app.emit({"checks": [_document(found) for found in findings]}, lambda: _findings(findings))

@@ -173,6 +173,13 @@ def test_an_aborted_relay_lets_the_thread_go_on(relay: Clone, mac: Clone) -> Non
     mac.rig("send", "STATE", "--thread", "demo-01", "--to", "windows-5080").ok()
 
 
+def test_a_relay_rig_does_not_close_a_thread_for_nobody_but_itself(relay: Clone) -> None:
+    before = relay.git("rev-parse", "HEAD")
+    refused = relay.rig("close", "demo-01", "--status", "completed")
+    assert refused.code == 1 and "others would quarantine its RESOLUTION" in refused.err
+    assert relay.git("rev-parse", "HEAD") == before
+
+
 # Inbox, references, secrets
 
 

@@ -117,8 +117,8 @@ def test_an_overdue_rig_is_told_of_to_its_human(bridge: Bridge, mac: Clone, wind
 def test_the_end_settles_the_rest_and_two_ends_are_a_conflict(mac: Clone, windows: Clone) -> None:
     mac.rig("close", "demo-01", "--status", "cancelled", "--no-push").ok()
     windows.rig("close", "demo-01", "--status", "completed").ok()
-    mac.rig("push").ok()
-    windows.rig("sync", "--auto").ok()
+    for told in (mac.rig("push").ok().err, windows.rig("sync", "--auto").ok().err):
+        assert "thread demo-01 was closed more than once: RESOLUTION.md, RESOLUTION-2.md" in told
     for clone in (mac, windows):
         [conflict] = clone.rig("inbox", "--json").ok().json["conflicts"]
         assert conflict["files"] == ["RESOLUTION.md", "RESOLUTION-2.md"]

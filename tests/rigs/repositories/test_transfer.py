@@ -356,6 +356,12 @@ SSH_ENDED = "fatal: Could not read from remote repository.\n\nPlease make sure y
             "Host key verification failed.",
             "ssh does not know the host",
         ),
+        (
+            f"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n{SSH_ENDED}",
+            "Host key verification failed.",
+            "the host key is not the one ssh knows",
+        ),
+        (f"Connection closed by 10.0.0.1 port 22\n{SSH_ENDED}", "Connection closed by 10.0.0.1 port 22", "be reached"),
         (f"git@hub: Permission denied (publickey).\n{SSH_ENDED}", "git@hub: Permission denied (publickey).", "ssh -v"),
         (
             "fatal: unable to access 'http://hub/x/': Failed to connect to hub port 80",

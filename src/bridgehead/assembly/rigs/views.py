@@ -33,7 +33,7 @@ from bridgehead.rigs.threads.thread import ThreadSummary, Turn
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings, Verification, VerificationState
 
 SENTENCES: Final = {
-    Kind.PARSE_FAILED: "the file is not an envelope",
+    Kind.PARSE_FAILED: "the file is not an envelope, or larger than one may be (50 MiB)",
     Kind.SCHEMA_INVALID: "its fields are not those of an envelope",
     Kind.BODY_HASH_MISMATCH: "the body was changed after it was hashed",
     Kind.RIG_ID_INVALID: "a rig ID is not valid",

@@ -145,10 +145,14 @@ def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
         return
     from bridgehead.rigs.operations.catalogue import catalogue
     from bridgehead.rigs.operations.inbox import desk
+    from bridgehead.rigs.views.listings import closed_again
 
     found = desk(rig, catalogue(rig, with_findings=True))
     asked = [debt.asked.turn for debt in found.owes if debt.asked.turn.path in arrived]
     answers = [notice.turn for notice in found.delivered if notice.turn.path in arrived]
+    for ends in found.conflicts:
+        if not arrived.isdisjoint(turn.path for turn in ends):
+            rig.tell(closed_again(ends))
     if asked or answers:
         counts = f"{plural(len(asked), 'question')}, {plural(len(answers), 'answer')}"
         rig.tell(f"for this rig: {counts}; rig-bridge inbox shows them")

@@ -63,11 +63,8 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
         )
     recipients = parse_recipients(request.recipients)
-    if rig.config.rig_id.is_relay and not request.unattested:
-        raise UserError(
-            f"rig '{rig.config.rig_id}' speaks for a human and relays signed turns; it may send only with --unattested",
-            hint="rig-bridge relay DECISIONS|RESPONSE|ACK …",
-        )
+    if not request.unattested:
+        _refuse_relay_rig(rig, "it may send only with --unattested", "rig-bridge relay DECISIONS|RESPONSE|ACK …")
     thread_id = require_thread(rig, request.thread_id)
     status = _status(rig, request, message_type)
     body = request.body() if request.body else None
@@ -220,6 +217,11 @@ def _concurrent_with(rig: Rig, landed: Landed) -> list[str]:
     return [turn.path for turn in turns]
 
 
+def _refuse_relay_rig(rig: Rig, why: str, hint: str) -> None:
+    if rig.config.rig_id.is_relay:
+        raise UserError(f"rig '{rig.config.rig_id}' speaks for a human and relays signed turns; {why}", hint=hint)
+
+
 class CloseRequest(NamedTuple):
     thread_id: str | None
     status: str | None
@@ -238,6 +240,9 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
         raise UserError("close: --status <cancelled|completed> is required")
     outcome = drafts.parse_outcome(request.status)
     own = rig.config.rig_id
+    _refuse_relay_rig(
+        rig, "others would quarantine its RESOLUTION", "rig-bridge relay DECISIONS … asks a rig to close it"
+    )
     thread_id = require_thread(rig, request.thread_id)
     path = f"{thread_id}/{RESOLUTION_FILE}"
 

@@ -66,9 +66,10 @@ _PROTECTED = "the server protects this branch: ask its owner for access, or set 
 # What can be done, by what git, ssh or the server says.
 _ADVICE = (
     (
-        "Host key verification failed",
-        "ssh does not know the host key, or it changed: verify it, then connect once with ssh",
+        "HOST IDENTIFICATION HAS CHANGED",
+        "the host key is not the one ssh knows: ask the server's owner before you go on",
     ),
+    ("Host key verification failed", "ssh does not know the host key: verify it, then connect once with ssh"),
     ("Permission denied (", "the server does not accept your SSH key; `ssh -v` shows which key was offered"),
     ("could not read Username", "the server needs a login: configure one (git help credentials)"),
     ("Authentication failed", "the server refused the login git has for it (git help credentials)"),
@@ -79,6 +80,8 @@ _ADVICE = (
     ("Failed to connect", _LATER),
     ("Connection refused", _LATER),
     ("Connection timed out", _LATER),
+    ("Connection closed by", _LATER),
+    ("Connection reset by", _LATER),
     ("No route to host", _LATER),
     ("Network is unreachable", _LATER),
     ("does not appear to be a git repository", "there is no repository at this address; check `git remote -v`"),

@@ -163,6 +163,11 @@ def _text(name: str, value: "Value") -> str:
     return UNKNOWN_TYPE if name == "type" else ""
 
 
+def closed_again(ends: Sequence[Turn]) -> str:
+    """What is said of a thread with more than one end."""
+    return f"thread {ends[0].thread_id} was closed more than once: {', '.join(turn.filename for turn in ends)}"
+
+
 class Debt(NamedTuple):
     """A question with what is owed on it."""
 
@@ -221,9 +226,7 @@ class Inbox(NamedTuple):
         """What a reader should know beside the rows."""
         if self.owed and not with_owed:
             yield f"others owe this rig {plural(len(self.owed), 'answer')}; rig-bridge inbox --owed lists them"
-        for ends in self.conflicts:
-            files = ", ".join(turn.filename for turn in ends)
-            yield f"thread {ends[0].thread_id} was closed more than once: {files}"
+        yield from map(closed_again, self.conflicts)
         yield f"last fetched from the remote: {self.remote_seen_at or 'never'}; rig-bridge sync --auto fetches again"
 
     def json_object(self) -> dict[str, object]:

@@ -109,7 +109,7 @@ def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
     if report.taken:
         return Pushed(commit)
     if report.raced:
-        return Raced(report.reason)
+        return Raced(report.reason.replace("stale info", "fetch first"))  # the words for a push without a lease
     raise PushFailed(wire.remote, wire.branch, report.reason)
 
 

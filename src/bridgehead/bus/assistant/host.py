@@ -10,7 +10,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +23,9 @@ from bridgehead.bus.wire.session import read_session
 from bridgehead.bus.wire.topics import HANDLE
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Trust
+
+if TYPE_CHECKING:
+    from bridgehead.bus.gateway.later_answers import LaterAnswers
 
 _log: Final = logging.getLogger("bridgehead.bus.assistant")
 SESSIONS: Final = 1000
@@ -37,14 +40,6 @@ TASK: Final = (
 )
 
 
-class Postponed(Protocol):
-    """Where questions go whose answer takes longer than anybody waits."""
-
-    def keep(self, question_id: str, text: str, lang: str | None, entry: Message) -> None: ...
-
-    def answered(self, question_id: str, text: str) -> None: ...
-
-
 class AssistantHost:
     """One assistant listening to one embedded hub."""
 
@@ -55,13 +50,14 @@ class AssistantHost:
         config: assistant.AssistantConfig | None = None,
         *,
         profile_of: Callable[[str], AssistantProfile] = lambda _source: AssistantProfile(),
-        later: Postponed | None = None,
+        later: LaterAnswers | None = None,
     ) -> None:
         self._hub = hub
         self._agent = agent
+        config = config or assistant.AssistantConfig()
         self._assistant = assistant.Assistant(config)
-        self._task = (config.task if config is not None else None) or TASK
-        self._memory = config.memory if config is not None else assistant.TURNS
+        self._task = config.task or TASK
+        self._memory = config.memory
         self._conversations = Conversations()
         self._profile_of = profile_of
         self._later = later

@@ -32,7 +32,7 @@ class LoopbackHub(Site):
         self._user_of = user_of
         self._join = join
         self._names = own_names(socket.gethostname())
-        self._programs: set[LoopbackProgram] = set()
+        self.programs: set[LoopbackProgram] = set()
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != HUB_PATH:
@@ -45,16 +45,10 @@ class LoopbackHub(Site):
     async def respond(self, request: Request) -> Answer:
         return Answer(400 if request.path == HUB_PATH else 404, b"this is a WebSocket\n")
 
-    def joined(self, program: LoopbackProgram) -> None:
-        self._programs.add(program)
-
-    def left(self, program: LoopbackProgram) -> None:
-        self._programs.discard(program)
-
     async def close(self) -> None:
-        for program in list(self._programs):
+        for program in list(self.programs):
             program.end(1001, "going away")
-        while self._programs:
+        while self.programs:
             await asyncio.sleep(0.01)
 
 
@@ -72,7 +66,7 @@ class LoopbackProgram(Conversation):
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        self._hub.joined(self)
+        self._hub.programs.add(self)
         peer.send(HUB_GREETING)
         self._task = asyncio.get_running_loop().create_task(self._relay())
 
@@ -91,7 +85,7 @@ class LoopbackProgram(Conversation):
     def closed(self, code: int, reason: str) -> None:
         if self._task is not None:
             self._task.cancel()
-        self._hub.left(self)
+        self._hub.programs.discard(self)
 
     def end(self, code: int, reason: str) -> None:
         self._peer.close(code, reason)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge
 from bridgehead.bus.actions import CloseCode, Delivery
-from bridgehead.bus.gateway.pending_answers import PendingAnswers
 from bridgehead.bus.interfaces import ItemAnswer
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
-from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import UNSUPPORTED, Heartbeat, Peer, WatchedConversation
+from bridgehead.bus.sockets.base import UNSUPPORTED, Peer, WatchedConversation, share_of
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Malformed, Message, encode
 from bridgehead.bus.wire.topics import REFUSED
 from bridgehead.errors import BridgeheadError
+
+if TYPE_CHECKING:
+    from bridgehead.bus.gateway.gateway import Gateway
 
 AUTHENTICATION_S: Final = 5.0
 TRY_LATER: Final = 1013
@@ -32,40 +33,12 @@ UNREAD_BYTES: Final = 1024 * 1024
 """Pongs, errors and the like that may wait for a far side that does not read."""
 
 
-class ConnectionGateway(Protocol):
-    """What a connection needs of the gateway it came through."""
-
-    relay: Relay
-    heartbeat: Heartbeat
-    pending_answers: PendingAnswers
-    bindings: tuple[bytes, ...]
-    """Of the certificate that is shown, and of the one before: somebody may have connected while it changed."""
-
-    def timestamp(self) -> str:
-        """The time now, as frames show it."""
-        ...
-
-    def handshake_began(self, address: str, connection: FramedConnection) -> None: ...
-
-    def handshake_ended(self, address: str, connection: FramedConnection) -> None: ...
-
-    def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
-        """The participant whose key made `mac`; None for anybody else."""
-        ...
-
-    def answer_to(self, challenge: Challenge) -> bytes:
-        """The server's own proof for a participant that has proved itself."""
-        ...
-
-    def authentication_failed(self, address: str) -> None: ...
-
-
 class RawConnection(WatchedConversation):
     """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
 
     listens = True
 
-    def __init__(self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object) -> None:
+    def __init__(self, gateway: Gateway, record: ParticipantRecord | None, claim: object) -> None:
         self._gateway = gateway
         self._record = record
         self._claim = claim
@@ -161,9 +134,7 @@ class RawConnection(WatchedConversation):
 class FramedConnection(RawConnection):
     """`bridgehead.v1`: one frame per WebSocket message. Without a record it begins with the HMAC challenge."""
 
-    def __init__(
-        self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object, address: str
-    ) -> None:
+    def __init__(self, gateway: Gateway, record: ParticipantRecord | None, claim: object, address: str) -> None:
         super().__init__(gateway, record, claim)
         self._address = address
         self._nonce = secrets.token_bytes(NONCE_BYTES)
@@ -252,7 +223,7 @@ class FramedConnection(RawConnection):
             return None
         for binding in self._gateway.bindings:
             challenge = Challenge(frame.participant, self._nonce, client_nonce, binding)
-            record = self._gateway.prove(challenge, mac, self._address)
+            record = self._gateway.prove(challenge, mac)
             if record is not None:
                 self._server_mac = self._gateway.answer_to(challenge)
                 self._claim = frame.claimed_id
@@ -274,7 +245,7 @@ class FramedConnection(RawConnection):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-            self._gateway.handshake_ended(self._address, self)
+            self._gateway.handshakes.discard(share_of(self._address), self)
 
     # -- frames ---------------------------------------------------------------------------------------------------
 

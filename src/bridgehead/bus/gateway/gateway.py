@@ -90,6 +90,7 @@ class Gateway(Site):
         self.directory = directory
         self.settings = settings or GatewaySettings()
         self.bindings: tuple[bytes, ...] = (binding,)
+        """Of the certificate that is shown, and of the one before: somebody may have connected while it changed."""
         self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
         self.endpoints: dict[str, Site] = {}
         """First segment of the path to what is served below it."""
@@ -100,7 +101,7 @@ class Gateway(Site):
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._failures = FailedAttempts(limit=self.settings.failed_attempts)
         self._refusals = RefusalCount()
-        self._handshakes: WaitingConnections[FramedConnection] = WaitingConnections(self.settings.max_handshakes)
+        self.handshakes: WaitingConnections[FramedConnection] = WaitingConnections(self.settings.max_handshakes)
         """Those who have not proved themselves yet."""
         self._watching: asyncio.Task[None] | None = None
 
@@ -187,7 +188,8 @@ class Gateway(Site):
     def is_blocked(self, address: str) -> bool:
         return self._failures.too_many(share_of(address), self._clock.monotonic())
 
-    def prove(self, challenge: Challenge, mac: bytes, address: str) -> ParticipantRecord | None:
+    def prove(self, challenge: Challenge, mac: bytes) -> ParticipantRecord | None:
+        """The participant whose key made `mac`; None for anybody else."""
         self.reload()
         return self.directory.by_mac(challenge, mac)
 
@@ -198,12 +200,9 @@ class Gateway(Site):
         return challenge.server_mac(key)
 
     def handshake_began(self, address: str, connection: FramedConnection) -> None:
-        leaving = self._handshakes.add(share_of(address), connection)
+        leaving = self.handshakes.add(share_of(address), connection)
         if leaving is not None:
             leaving.give_way()
-
-    def handshake_ended(self, address: str, connection: FramedConnection) -> None:
-        self._handshakes.discard(share_of(address), connection)
 
     def authentication_failed(self, address: str) -> None:
         self._failures.note(share_of(address), self._clock.monotonic())

@@ -260,11 +260,12 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
         commitment = to_base64(hashlib.sha256(nonce).digest())
-        await _send(conversation, {"l2": "pair", "participant": participant, "commit": commitment})
+        asked = {"l2": "pair", "participant": participant, "commit": commitment}
+        await conversation.send(msgspec.json.encode(asked))
         server_nonce = from_base64(_read(await conversation.receive()).get("nonce"), NONCE_BYTES)
         if server_nonce is None:
             raise PairingRefused(NO_PAIRING)
-        await _send(conversation, {"l2": "reveal", "nonce": to_base64(nonce)})
+        await conversation.send(msgspec.json.encode({"l2": "reveal", "nonce": to_base64(nonce)}))
         show_code(pairing_code(participant, nonce, server_nonce, binding))
         join = msgspec.convert(_read(await conversation.receive()).get("join"), JoinFile)
     except ConnectionEnded as ended:
@@ -276,10 +277,6 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
     if join.key_sha256 is not None and (shown is None or key_fingerprint(shown) != join.key_sha256):
         raise PairingRefused("it sent a different key than it showed")
     return join
-
-
-async def _send(conversation: ClientConversation, frame: dict[str, Any]) -> None:
-    await conversation.send(msgspec.json.encode(frame))
 
 
 def _read(payload: bytes) -> dict[str, Any]:

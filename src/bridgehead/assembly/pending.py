@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import known_clones
 from bridgehead.contract.pending import Answer, PendingItem, refusal
 from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import AlreadyAnswered, UserError
-
-if TYPE_CHECKING:
-    from bridgehead.rigs.rig import Reviews
 
 
 class ComputedItems(Protocol):
@@ -127,12 +125,6 @@ def council_of(item: PendingItem) -> str | None:
     return run_id.removeprefix("council-") if run_id.startswith("council-") else None
 
 
-def _reviews(clone: str) -> Reviews:
-    from bridgehead.assembly.council.reviews import CouncilReviews
-
-    return CouncilReviews(clone)
-
-
 def _answer_flow(item: PendingItem, answer: Answer) -> None:
     from bridgehead.assembly.flows.recording import answer_flow
 
@@ -146,5 +138,5 @@ def pending_list(assembly: Assembly, store: Store, warn: Callable[[str], None]) 
     if known_clones(project, store):
         from bridgehead.assembly.rigs.inbox import PendingEnvelopes
 
-        computed.append(PendingEnvelopes(project, store, warn, _reviews))
+        computed.append(PendingEnvelopes(project, store, warn, CouncilReviews))
     return PendingList(store, computed=computed, takers={PendingKind.FLOW_REQUEST: _answer_flow})

@@ -198,7 +198,11 @@ def view_thread(
 ) -> ThreadView:
     """A page of a thread: from `start`, counted from zero, or the last one."""
     rig = make_rig(clone.root, lambda _: None)
-    thread = cached_thread(rig, _thread_there(rig, thread_id, clone))
+    try:
+        wanted_thread(rig, thread_id)
+    except UserError:
+        raise NotFound(f"there is no thread {thread_id!r} in {clone.name}") from None
+    thread = cached_thread(rig, thread_id)
     total = len(thread.envelopes)
     if start is None:
         start = max(0, (total - 1) // PAGE_LENGTH * PAGE_LENGTH)
@@ -220,13 +224,6 @@ def view_thread(
         rigs=tuple(thread.rigs),
         unreadable=thread.unreadable,
     )
-
-
-def _thread_there(rig: Rig, thread_id: str, clone: RigClone) -> str:
-    try:
-        return wanted_thread(rig, thread_id)
-    except UserError:
-        raise NotFound(f"there is no thread {thread_id!r} in {clone.name}") from None
 
 
 def _shown(

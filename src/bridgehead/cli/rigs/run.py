@@ -20,7 +20,7 @@ from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from bridgehead.rigs.rig import Reviews, Rig
+    from bridgehead.rigs.rig import Rig
 
 _FALSY = frozenset({"", "0", "false", "no", "off"})
 
@@ -49,6 +49,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str, 
     if parsed.has("--help"):
         sys.stdout.write(explain(shown_as, name))
         return ExitCode.DONE
+    from bridgehead.assembly.council.reviews import CouncilReviews
     from bridgehead.assembly.rigs.rig import make_rig_here
     from bridgehead.cli.rigs import handlers
     from bridgehead.cli.rigs.handlers import RigConsole
@@ -61,7 +62,7 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str, 
     unanswered: list[Callable[[], None]] = []
 
     def make_rig() -> Rig:
-        rig = make_rig_here(say, _reviews)
+        rig = make_rig_here(say, CouncilReviews)
         rig.once_answered = unanswered.append
         return rig
 
@@ -79,12 +80,6 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str, 
         raise UserError(error.message, hint=error.hint) from error
     except (KeyboardInterrupt, Terminated) as stopped:
         return _interrupted(program, by_terminal=isinstance(stopped, KeyboardInterrupt))
-
-
-def _reviews(clone: str) -> Reviews:
-    from bridgehead.assembly.council.reviews import CouncilReviews
-
-    return CouncilReviews(clone)
 
 
 def _interrupted(program: str, *, by_terminal: bool) -> int:

@@ -5,17 +5,16 @@ Signatures are checked once: a commit never changes, so what git said is kept un
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.errors import FileError
-from bridgehead.host.directories import make_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.repositories.records import UNSIGNED, FreezeNote, SignatureCheck
+from bridgehead.rigs.repositories.work_tree import keep
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.trust.attestation import Signature
 from bridgehead.rigs.trust.envelope_problems import check_envelope
@@ -87,9 +86,7 @@ class Identities:
         membership = self._fold(self._entries)
         founder = self._founder_file
         if membership.founded is not None and not founder.exists() and not self._arriving:
-            with suppress(FileError):  # trust on first use: from now on it is this one
-                make_dir(founder.parent)
-                write_atomic(founder, membership.founded.blob + "\n")
+            keep(founder, membership.founded.blob + "\n")  # trust on first use: from now on it is this one
         if membership.founded is None and founder.exists():
             self._rig.tell_once(
                 f"warning: the entry that founded the membership was changed or deleted in {MEMBERS_THREAD}, so "
@@ -175,9 +172,7 @@ class Identities:
         kept = lasting[-_MOST_CHECKS:]
         rows = {commit: [c.signature.value, c.principal, c.key_names, c.holds] for commit, c in kept}
         document = {"format": _FORMAT, "signers": self._checked_with, "checks": rows}
-        with suppress(FileError):
-            make_dir(self._checks_file.parent)
-            write_atomic(self._checks_file, json.dumps(document, separators=(",", ":")))
+        keep(self._checks_file, json.dumps(document, separators=(",", ":")))
 
     @cached_property
     def _checked_with(self) -> str:

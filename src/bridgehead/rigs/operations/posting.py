@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.errors import FileError, UserError
-from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileTaken
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded
 from bridgehead.rigs.envelope.envelope import MAX_ENVELOPE_BYTES, parse_frontmatter
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD, refuse_members_thread
 from bridgehead.rigs.envelope.frontmatter import ParseFailure
@@ -17,7 +16,7 @@ from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
 from bridgehead.rigs.repositories.records import CommitRecord, Identity, Pushed, Rebuilt, Wire
-from bridgehead.rigs.repositories.work_tree import names_in
+from bridgehead.rigs.repositories.work_tree import keep, names_in
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.results import PushedTurns
 
@@ -184,9 +183,7 @@ class Outgoing:
 
     def add(self, intent: str, since: str, now_ms: int) -> None:
         """Not being able to write costs a repeated sender the look at what it said before, nothing else."""
-        with suppress(FileError):
-            make_dir(self._directory)
-            write_atomic(self._directory / intent, f"{since} {now_ms}")
+        keep(self._directory / intent, f"{since} {now_ms}")
 
     def drop(self, intent: str) -> None:
         with suppress(OSError):

@@ -192,11 +192,11 @@ def freeze(rig: Rig, typed: str | None, in_reply_to: str | None) -> Frozen:
     wanted = _allowed(rig, asked, thread_id)
     with rig.repository.lock():
         wire = _wire(rig)
-        note = _standing(rig, wire, thread_id, own, since)
-        outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=note, sign=sign)
-        if isinstance(outcome, Raced):
-            now_there = _standing(rig, wire, thread_id, own, since)
-            outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=now_there, sign=sign)
+        for _ in range(2):
+            note = _standing(rig, wire, thread_id, own, since)
+            outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=note, sign=sign)
+            if not isinstance(outcome, Raced):
+                break
         if isinstance(outcome, Raced):
             raise UserError(f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}')
     if outcome.only_here:

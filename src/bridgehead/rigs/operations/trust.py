@@ -75,7 +75,11 @@ def add_signer(rig: Rig, principal: str | None, key: str | None) -> Trusted:
         raise KeyInvalid("ssh-keygen does not read it")
     with rig.repository.lock():
         path = _configured(rig) or _name_default_file(rig)
-        _refuse_tracked(rig, path)
+        if tracked := tracked_path(rig, path):
+            raise ConfigError(
+                f"trust: {tracked} is tracked, so other rigs can change it, and it is not used; nothing was added",
+                hint=f"git rm --cached {tracked}, check its content, then retry",
+            )
         write_atomic(path, with_signer(_text(path), principal, public_key, catalogue(rig).commits))
     return _shown(path)
 
@@ -93,14 +97,6 @@ def remove_signer(rig: Rig, principal: str | None) -> Trusted:
             )
         write_atomic(path, without_signer(_text(path), principal))
     return _shown(path)
-
-
-def _refuse_tracked(rig: Rig, path: Path) -> None:
-    if tracked := tracked_path(rig, path):
-        raise ConfigError(
-            f"trust: {tracked} is tracked, so other rigs can change it, and it is not used; nothing was added",
-            hint=f"git rm --cached {tracked}, check its content, then retry",
-        )
 
 
 def _configured(rig: Rig) -> Path | None:
@@ -214,7 +210,11 @@ def member(rig: Rig, request: MemberRequest) -> Members:
             raise UserError(f"member {request.verb}: refused, because {reason}; nothing was written")
         landed = _put_on_record(rig, request, acts, identities.membership)
         if next_key is not None:
-            _switch_key(rig, next_key, pushed=landed.pushed)
+            # Not before the others can have it, or a rebuilt turn would not hold.
+            if landed.pushed:
+                sign_with(rig.repository, next_key)
+            else:
+                rig.tell(f"once it is pushed (rig-bridge push): git config user.signingkey {next_key}")
     rig.announce("rig.sent", thread=MEMBERS_THREAD, path=landed.path, commit=landed.commit, pushed=landed.pushed)
     listed = _listed(rig)._replace(landed=landed)
     if own in dict(listed.requests):
@@ -319,14 +319,6 @@ def _put_on_record(rig: Rig, request: MemberRequest, acts: Sequence[Act], member
             must_sign=True,
         ),
     )
-
-
-def _switch_key(rig: Rig, key: Path, *, pushed: bool) -> None:
-    """Sign with the new key from now on: not before the others can have it, or a rebuilt turn would not hold."""
-    if pushed:
-        sign_with(rig.repository, key)
-    else:
-        rig.tell(f"once it is pushed (rig-bridge push): git config user.signingkey {key}")
 
 
 def _moment(typed: str | None) -> str:

@@ -127,7 +127,9 @@ def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Su
     if isinstance(parsed, Envelope):
         frontmatter = parsed.frontmatter
         if reviews is not None:
-            kinds += _review_findings(parsed, reviews)
+            from bridgehead.rigs.trust.council_mark import council_findings
+
+            kinds += tuple(council_findings(_text(frontmatter, "type"), parsed.body, reviews.known_mark))
     return origin._replace(
         findings=(*kinds, Kind.REWRITTEN) if found.rewritten else kinds,
         sender=_text(frontmatter, "from"),
@@ -135,13 +137,6 @@ def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Su
         nonce=_text(frontmatter, "nonce"),
         relay=frontmatter if is_relay_turn(frontmatter) else None,
     )
-
-
-def _review_findings(envelope: Envelope, reviews: Reviews) -> tuple[Kind, ...]:
-    from bridgehead.rigs.trust.council_mark import council_findings
-
-    message_type = _text(envelope.frontmatter, "type")
-    return tuple(council_findings(message_type, envelope.body, reviews.known_mark))
 
 
 def _text(frontmatter: Mapping[str, Value], name: str) -> str:

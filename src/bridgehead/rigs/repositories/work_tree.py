@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import OutsideRoot
 from bridgehead.host.files import read_bounded, write_atomic
@@ -96,6 +97,13 @@ def _read_entry(directory: int, name: str) -> bytes | None:
         return None
     finally:
         os.close(handle)
+
+
+def keep(path: Path, content: str | bytes) -> None:
+    """Write a private file of ours that can be done without: where that fails, something is looked up again."""
+    with suppress(FileError):
+        make_dir(path.parent)
+        write_atomic(path, content)
 
 
 def names_in(directory: str | Path) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.rigs.repositories.work_tree import keep
 
 _FILE_NAME = "crossings.json"
 _MAX_BYTES = 16 * 1024 * 1024
@@ -72,6 +73,4 @@ class Seen:
         if not fresh:
             return
         self.paths.update(dict.fromkeys(fresh))
-        with suppress(FileError):
-            make_dir(self._path.parent)
-            write_atomic(self._path, json.dumps(list(self.paths)[-_MOST_SEEN:], separators=(",", ":")))
+        keep(self._path, json.dumps(list(self.paths)[-_MOST_SEEN:], separators=(",", ":")))

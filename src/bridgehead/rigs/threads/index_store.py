@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from bridgehead.errors import FileError
-from bridgehead.host.directories import make_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.records import Stamp
+from bridgehead.rigs.repositories.work_tree import keep
 from bridgehead.rigs.threads import index_rows
 from bridgehead.rigs.trust.verification_kinds import Kind
 
@@ -159,9 +158,7 @@ class IndexFile:
                 parts += [content for content, _ in halves]
         listed = json.dumps(threads, separators=(",", ":")).encode()
         first = json.dumps({"format": FORMAT, **header._asdict(), "checksum": crc32(listed)}).encode()
-        with suppress(FileError):
-            make_dir(self._path.parent)
-            write_atomic(self._path, b"\n".join([first, listed, b"".join(parts)]))
+        keep(self._path, b"\n".join([first, listed, b"".join(parts)]))
 
     def _load(self) -> None:
         try:

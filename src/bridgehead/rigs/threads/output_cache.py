@@ -9,9 +9,9 @@ from zlib import crc32
 
 from bridgehead import __version__
 from bridgehead.errors import FileError
-from bridgehead.host.directories import make_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded
 from bridgehead.rigs.envelope.names import is_envelope_name
+from bridgehead.rigs.repositories.work_tree import keep
 
 if TYPE_CHECKING:
     from bridgehead.rigs.repositories.git.survey import GitSurvey
@@ -76,11 +76,10 @@ class OutputCache:
         if state is None:
             return
         seen = _state_bytes(state)
-        with suppress(FileError, UnicodeEncodeError):  # the latter: names that are no UTF-8
+        with suppress(UnicodeEncodeError):  # names that are no UTF-8
             encoded = text.encode()
             header = {"format": _FORMAT, "state": len(seen), "told": list(messages), "checksum": crc32(encoded)}
-            make_dir(self._path.parent)
-            write_atomic(self._path, b"".join([json.dumps(header).encode(), b"\n", seen, encoded]))
+            keep(self._path, b"".join([json.dumps(header).encode(), b"\n", seen, encoded]))
 
 
 def _state_bytes(state: str) -> bytes:

@@ -297,7 +297,9 @@ class Membership:
         return frozenset(
             key.rig
             for key in self._keys
-            if key.fingerprint == fingerprint and self._was_there(key, place) and not _is_late(key, place)
+            if key.fingerprint == fingerprint
+            and self._was_there(key, place)
+            and (key.since_ms is None or place.committed_at * 1000 < key.since_ms)  # from then on not to be believed
         )
 
     def is_retired(self, fingerprint: str, rig: str, place: Place) -> bool:
@@ -403,11 +405,6 @@ def _joined(act: Act, before: Member | None, entry: Entry) -> Member:
         usual if act.freeze_minutes is None else act.freeze_minutes,
         before.joined if before else entry.place,
     )
-
-
-def _is_late(key: MemberKey, place: Place) -> bool:
-    """Tell whether a turn was made after the moment from which its key is not to be believed."""
-    return key.since_ms is not None and place.committed_at * 1000 >= key.since_ms
 
 
 class Keyring:

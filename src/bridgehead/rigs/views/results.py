@@ -98,17 +98,8 @@ class Closed(NamedTuple):
         )
 
     def json_object(self) -> dict[str, object]:
-        return stamped(
-            "close",
-            thread_id=self.thread_id,
-            status=str(self.outcome),
-            commit_sha=self.commit_sha,
-            body_hash=self.body_hash,
-            type="RESOLUTION",
-            file_path=self.file_path,
-            pushed=self.pushed,
-            row_id=self.row_id,
-        )
+        facts = self._asdict()
+        return stamped("close", status=str(facts.pop("outcome")), type="RESOLUTION", **facts)
 
 
 class Relayed(NamedTuple):
@@ -133,22 +124,8 @@ class Relayed(NamedTuple):
 
     def json_object(self) -> dict[str, object]:
         attested = self.attestation._asdict()
-        return stamped(
-            "relay",
-            type=self.type,
-            thread_id=self.thread_id,
-            file_path=self.file_path,
-            commit_sha=self.commit_sha,
-            attestation=attested,
-            thread=self.thread_id,
-            file=self.file_path,
-            commit=self.commit_sha,
-            **attested,
-            in_reply_to=self.in_reply_to,
-            body_hash=self.body_hash,
-            pushed=self.pushed,
-            row_id=self.row_id,
-        )
+        facts = {**self._asdict(), "attestation": attested, **attested}
+        return stamped("relay", **facts, thread=self.thread_id, file=self.file_path, commit=self.commit_sha)
 
 
 class Frozen(NamedTuple):

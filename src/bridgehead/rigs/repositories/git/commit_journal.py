@@ -57,7 +57,9 @@ def settle(clone: Clone, entry: JournalEntry) -> Recovered:
     """Bring file, index and HEAD into agreement, whichever step was the last that was taken."""
     if _blob_in_head(clone, entry.path) == entry.blob:
         _finish(clone, entry)
-        commit: str | None = _adding_commit(clone, entry.path)
+        commit: str | None = clone.git.read("rev-list", "-1", "HEAD", "--", entry.path).text.strip()
+        if not commit:
+            raise GitFailed(f"no commit of HEAD holds {entry.path}")
     else:
         _take_back(clone, entry)
         commit = None
@@ -122,10 +124,3 @@ def _blob_in_head(clone: Clone, path: str) -> str | None:
 def _blob_in_index(clone: Clone, path: str) -> str | None:
     entries = clone.git.read("ls-files", "--stage", "-z", "--", path).fields
     return entries[0].split(" ")[1] if len(entries) == 1 else None
-
-
-def _adding_commit(clone: Clone, path: str) -> str:
-    commit = clone.git.read("rev-list", "-1", "HEAD", "--", path).text.strip()
-    if not commit:
-        raise GitFailed(f"no commit of HEAD holds {path}")
-    return commit

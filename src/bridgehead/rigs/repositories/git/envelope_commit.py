@@ -123,8 +123,8 @@ class GitPosting:
             raise CommitFailed(error.git_says) from error
 
     def _pass_hook(self, message: str) -> str:
-        hook = find_hook(self._clone)
-        if hook is None:
+        hook = self._clone.location.hooks_dir / "commit-msg"
+        if not hook.is_file() or not os.access(hook, os.X_OK):
             return message
         if is_tracked_hook(self._clone, hook):
             self.warnings.append(f"the hook {hook} was not run: it is a tracked file, which a remote can change")
@@ -139,12 +139,14 @@ class GitPosting:
 
     def _commit_tree(self, tree: str, message: str, identity: Identity | None, *, must_sign: bool) -> str:
         sign = must_sign or self._clone.settings.flag("commit.gpgsign")
-        variables = identity_variables(identity) if identity else {}
+        by = zip(("NAME", "EMAIL"), identity or (), strict=False)  # rigs §10, L6
+        variables = {f"GIT_{role}_{part}": value for part, value in by for role in ("AUTHOR", "COMMITTER")}
         answer = ask_for_commit(self._clone, tree, self._head.commit, message, variables, sign=sign)
         if answer.code != 0:
             raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)
         commit = answer.text.strip()
-        if must_sign and not carries_signature(self._clone, commit):
+        headers = self._clone.git.read("cat-file", "commit", commit).stdout.partition(b"\n\n")[0] if must_sign else b""
+        if must_sign and b"\ngpgsig" not in headers:
             raise SigningFailed("git created a commit without a signature")
         return commit
 
@@ -158,28 +160,10 @@ def ask_for_commit(
     return ask("commit-tree", tree, *words, stdin=message.encode("utf-8", "surrogateescape"), variables=variables)
 
 
-def identity_variables(who: Identity) -> dict[str, str]:
-    """Return the variables that make a commit be by somebody (rigs §10, L6)."""
-    names = {f"GIT_{role}_NAME": who.name for role in ("AUTHOR", "COMMITTER")}
-    return {**names, **{f"GIT_{role}_EMAIL": who.email for role in ("AUTHOR", "COMMITTER")}}
-
-
-def carries_signature(clone: Clone, commit: str) -> bool:
-    """Tell whether a commit object holds a signature at all."""
-    headers = clone.git.read("cat-file", "commit", commit).stdout.partition(b"\n\n")[0]
-    return b"\ngpgsig" in headers
-
-
 def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
     """Move the current branch from where it was to `commit`; GitFailed if somebody moved it meanwhile."""
     name = f"refs/heads/{head.branch}" if head.branch else "HEAD"
     clone.git.write("update-ref", "-m", log, name, commit, head.commit or clone.null_id)
-
-
-def find_hook(clone: Clone) -> Path | None:
-    """Return the hook if there is one that can be executed."""
-    hook = clone.location.hooks_dir / "commit-msg"
-    return hook if hook.is_file() and os.access(hook, os.X_OK) else None
 
 
 def is_tracked_hook(clone: Clone, hook: Path) -> bool:

@@ -356,7 +356,8 @@ def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
     if not wanted:
         return {}
     sizes = git.read("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)).text
-    small = [line.split()[0] for line in sizes.splitlines() if _fits(line)]
+    listed = (line.split(" ") for line in sizes.splitlines())
+    small = [name for name, size in listed if size.isdecimal() and int(size) <= MAX_FILE_BYTES]
     contents = (
         dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout)) if small else {}
     )
@@ -427,11 +428,6 @@ def _read_commit(record: str, changes: list[PathChange]) -> CommitRecord:
         message=record[read.end() + 6 :].replace("\n    ", "\n").rstrip("\n"),
         changes=tuple(changes),
     )
-
-
-def _fits(line: str) -> bool:
-    size = line.rpartition(" ")[2]
-    return size.isdecimal() and int(size) <= MAX_FILE_BYTES
 
 
 def _lines(ids: Sequence[str]) -> bytes:

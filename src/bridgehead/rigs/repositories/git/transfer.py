@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bridgehead.errors import FileError, UserError
-from bridgehead.host.directories import make_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded
 from bridgehead.rigs.repositories.errors import FetchFailed, GitFailed, PushFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer, require_success
@@ -17,6 +16,7 @@ from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
 from bridgehead.rigs.repositories.git.history import diff, is_ancestor, merge_base
 from bridgehead.rigs.repositories.git.refs import local_ref, push_ref
 from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, Wire
+from bridgehead.rigs.repositories.work_tree import keep
 
 _FETCHED = "fetched"  # an empty file; its time is that of the last fetch
 _REPLACED = "replaced"  # the last commit the remote had before its history was rewritten
@@ -121,13 +121,10 @@ def fetch(clone: Clone, wire: Wire) -> str:
         answer = _fetch(clone, wire)
     if answer.code != 0:
         raise FetchFailed(wire.remote, answer.stderr)
-    with suppress(FileError):
-        make_dir(clone.location.private_dir)
-        write_atomic(clone.location.private_dir / _FETCHED, "")
+    keep(clone.location.private_dir / _FETCHED, "")
     found = clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
     if before is not None and not is_ancestor(clone.git, before, found):
-        with suppress(FileError):
-            write_atomic(clone.location.private_dir / _REPLACED, before)
+        keep(clone.location.private_dir / _REPLACED, before)
     return found
 
 
@@ -158,15 +155,12 @@ def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
 def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
     """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
     named = {Path(name) for name in _BLOCKED.findall(refused.stderr)}
-    stale = [lock for lock in named if _is_fetched_ref(clone, lock) and _is_stale(lock)]
+    ours = tuple(f"{clone.location.common_dir}/{place}" for place in _OURS_TO_CLEAR)
+    fetched = (lock for lock in named if str(lock).startswith(ours) and ".." not in lock.parts)
+    stale = list(filter(_is_stale, fetched))
     for lock in stale:
         lock.unlink(missing_ok=True)
     return bool(stale)
-
-
-def _is_fetched_ref(clone: Clone, lock: Path) -> bool:
-    ours = tuple(f"{clone.location.common_dir}/{place}" for place in _OURS_TO_CLEAR)
-    return str(lock).startswith(ours) and ".." not in lock.parts
 
 
 def _is_stale(lock: Path) -> bool:
@@ -192,7 +186,9 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
         for path in leftovers:
             (clone.location.top_level / path).unlink(missing_ok=True)
     answer = clone.git.ask(*_MERGE, commit, shielded=True)
-    if answer.code != 0 and (named := _paths_named(answer.stderr)):
+    # Files that git will not overwrite stand one per line behind a tab.
+    named = tuple(line.strip() for line in answer.stderr.splitlines() if line.startswith("\t"))
+    if answer.code != 0 and named:
         blobs = {change.path: change.blob for change in changes if change.status == "M"}
         if not all(path in blobs and _was_half_written(clone, path, blobs[path]) for path in named):
             return InTheWay(named)
@@ -215,8 +211,3 @@ def _blocker(clone: Clone, path: str) -> str | None:
         if place.exists() and (depth == len(parts) or not place.is_dir()):  # links git finds by itself
             return "/".join(parts[:depth])
     return None
-
-
-def _paths_named(stderr: str) -> tuple[str, ...]:
-    """Return the files git lists, one per line behind a tab, when it will not overwrite them."""
-    return tuple(line.strip() for line in stderr.splitlines() if line.startswith("\t"))

@@ -85,6 +85,11 @@ def test_send_tail_and_check_on_a_hub(tmp_path: Path) -> None:
         seen = [json.loads(line) for line in tail.stdout]
         assert [entry["topic"] for entry in seen] == ["x.y", "x.y"] and "data" not in seen[0]
         tail.communicate(timeout=10)
+        assert home.run("bus", "participant", "add", "den", **places).code == 0
+        denied = ("policy.blacklisted_skills", '["bridgehead.assistant"]')
+        assert home.run("bus", "policy", "set", "den", *denied, **places).code == 0
+        mute = home.run("bus", "send", "--join", "den.join.json", "--say", "hello")
+        assert (mute.code, mute.out) == (0, "(nothing on the bus understood that)\n")
         said = home.run("bus", "send", "--say", "hello", "--json", *hub)
         assert said.json["speak"][0]["utterance"] == "You said: hello"
         checked = home.run("bus", "check", "--json", "--seconds", "0.1", **places)

@@ -11,7 +11,7 @@ import pytest
 
 from bridgehead.bus.actions import Refused
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.client.participant import MessageRefused, SendRefused
+from bridgehead.bus.client.participant import ItemAnswered, MessageRefused, SendRefused
 from bridgehead.bus.gateway.pending_answers import AT_ONCE_EACH, PendingAnswers
 from bridgehead.bus.interfaces import ItemAnswer
 from bridgehead.bus.participants.participants import Register
@@ -122,7 +122,7 @@ def test_a_webhook_answers_503_when_the_hub_is_down_or_lost_on_the_way(tmp_path:
 def test_answers_of_one_participant_leave_places_for_the_others() -> None:
     async def main() -> None:
         asked: list[str] = []
-        replies: list[bytes] = []
+        replies: list[ItemAnswered] = []
         go_on = asyncio.Event()
         known = Register()
         for name in ("loud", "quiet"):
@@ -137,7 +137,7 @@ def test_answers_of_one_participant_leave_places_for_the_others() -> None:
         answers = PendingAnswers(known, Slow(), None)
         for _ in range(AT_ONCE_EACH + 5):
             answers.answer("loud", ItemAnswer("q-1", "yes"), replies.append)
-        assert len(replies) == 5 and b"too many answers" in replies[0]
+        assert len(replies) == 5 and "too many answers" in replies[0].sentence
         answers.answer("quiet", ItemAnswer("q-2", "yes"), replies.append)
         await until(lambda: "bus quiet" in asked)
         go_on.set()

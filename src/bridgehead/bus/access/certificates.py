@@ -130,9 +130,7 @@ def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
     ends_soon = datetime.datetime.now(datetime.UTC) + RENEWED_BEFORE
     if not there or expiry(certificate_der(cert)) < ends_soon:
         make_private_dir(folder)
-        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1", host))
-        names.pop("0.0.0.0", None)
-        names.pop("::", None)
+        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1", host)).keys() - {"0.0.0.0", "::"}
         certificate, private = make_certificate(names, key.read_bytes() if there else None)
         write_atomic(key, private, private=True)
         write_atomic(cert, certificate, private=True)

@@ -139,24 +139,20 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
 def listing(folder: StateFolder, now: datetime) -> list[ListedParticipant]:
     """Everybody who has a record, in the order of the file."""
     credentials = folder.credentials()
+    none = Credential()
     return [
-        ListedParticipant(
-            record.id,
-            record.role,
-            record.mode,
-            _kind(credentials.get(record.id), now),
-            credentials[record.id].expires if record.id in credentials else None,
-        )
-        for record in folder.records().values()
+        ListedParticipant(one.id, one.role, one.mode, _kind(known, now), known.expires)
+        for one in folder.records().values()
+        for known in (credentials.get(one.id, none),)
     ]
 
 
-def _kind(credential: Credential | None, now: datetime) -> str:
-    if credential is None:
-        return "none"
+def _kind(credential: Credential, now: datetime) -> str:
     if credential.revoked:
         return "revoked"
-    return "expired" if is_expired(credential, now) else "key" if credential.key is not None else "token"
+    if is_expired(credential, now):
+        return "expired"
+    return "key" if credential.key is not None else "none" if credential.token_sha256 is None else "token"
 
 
 def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
@@ -169,10 +165,9 @@ def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
 def set_key(folder: StateFolder, participant_id: str, key: str, value: str) -> ParticipantRecord:
     """Change one key of a record: `tts`, `grants.notices`, `policy.blacklisted_skills`, …"""
     with folder.editing():
-        tables = folder.tables()
-        if participant_id not in tables:
+        table = folder.tables().get(participant_id)
+        if table is None:
             raise UnknownParticipant(participant_id, "is not a participant here")
-        table = tables[participant_id]
         name, _, inner = key.partition(".")
         outer = table.get(name, {}) if inner else {}
         if name not in RECORD_KEYS or not isinstance(outer, dict):

@@ -102,12 +102,9 @@ class StateFolder:
         except msgspec.DecodeError as error:
             raise BadRecordsFile(self.credentials_file, str(error)) from error
 
-    def put_credential(self, participant_id: str, credential: Credential | None) -> None:
-        """Keep what the server needs to recognise the participant; None takes it away."""
-        kept = self.credentials()
-        kept.pop(check_participant_id(participant_id), None)
-        if credential is not None:
-            kept[participant_id] = credential
+    def put_credential(self, participant_id: str, credential: Credential) -> None:
+        """Keep what the server needs to recognise the participant."""
+        kept = {**self.credentials(), check_participant_id(participant_id): credential}
         encoded = msgspec.json.format(msgspec.json.encode(kept), indent=1)
         write_atomic(self.credentials_file, encoded + b"\n", private=True)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -32,48 +33,48 @@ class ChatCompletionsAgent:
         self._client: httpx.AsyncClient | None = None
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
-        client = self._opened()
-        body = {
-            "model": self._model or await self._first_model(client),
-            "messages": turns(question),
-            "max_tokens": MAX_ANSWER_TOKENS,
-        }
-        if question.heard is not None:
-            return AgentAnswer(await self._streamed(client, body, question.heard))
-        return AgentAnswer(_text(await self._json(client, "POST", "/chat/completions", body), "message"))
+        async with self._talking() as client:
+            body = {
+                "model": self._model or await self._first_model(client),
+                "messages": turns(question),
+                "max_tokens": MAX_ANSWER_TOKENS,
+            }
+            if question.heard is not None:
+                return AgentAnswer(await self._streamed(client, body, question.heard))
+            return AgentAnswer(_text(await self._json(client, "POST", "/chat/completions", body), "message"))
 
-    async def _streamed(self, client: httpx.AsyncClient, body: dict[str, Any], heard: Callable[[str], None]) -> str:
-        """The answer as it is made; an endpoint that does not stream sends it in one piece."""
-        import httpx
-
-        said: list[str] = []
-        try:
-            async with client.stream("POST", f"{self._url}/chat/completions", json={**body, "stream": True}) as reply:
-                if reply.status_code != 200:
-                    raise ModelFailed(self._url, f"HTTP {reply.status_code}")
-                if not reply.headers.get("content-type", "").startswith("text/event-stream"):
-                    return _text(json.loads(await reply.aread()), "message")
-                async for line in reply.aiter_lines():
-                    field, _, value = line.partition(":")
-                    if field != "data" or value.strip() in ("", "[DONE]"):
-                        continue
-                    event = json.loads(value)
-                    if isinstance(event, dict) and "error" in event:
-                        raise ModelFailed(self._url, "it stopped with an error")
-                    said.append(_text(event, "delta"))
-                    heard(said[-1])
-        except (httpx.HTTPError, ValueError, RecursionError) as error:
-            raise ModelFailed(self._url, str(error) or type(error).__name__) from error
-        return "".join(said)
-
-    def _opened(self) -> httpx.AsyncClient:
+    @asynccontextmanager
+    async def _talking(self) -> AsyncIterator[httpx.AsyncClient]:
+        """The client; whatever goes wrong with it is a failure of the model."""
         import httpx
 
         if self._client is None:
             # Proxies of the user are for the outside; a server on this machine is reached directly.
             local = urlsplit(self._url).hostname in _LOOPBACK
             self._client = httpx.AsyncClient(timeout=self._timeout_s, trust_env=not local, headers=self._headers)
-        return self._client
+        try:
+            yield self._client
+        except (httpx.HTTPError, ValueError, RecursionError) as error:
+            raise ModelFailed(self._url, str(error) or type(error).__name__) from error
+
+    async def _streamed(self, client: httpx.AsyncClient, body: dict[str, Any], heard: Callable[[str], None]) -> str:
+        """The answer as it is made; an endpoint that does not stream sends it in one piece."""
+        said: list[str] = []
+        async with client.stream("POST", f"{self._url}/chat/completions", json={**body, "stream": True}) as reply:
+            if reply.status_code != 200:
+                raise ModelFailed(self._url, f"HTTP {reply.status_code}")
+            if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+                return _text(json.loads(await reply.aread()), "message")
+            async for line in reply.aiter_lines():
+                field, _, value = line.partition(":")
+                if field != "data" or value.strip() in ("", "[DONE]"):
+                    continue
+                event = json.loads(value)
+                if isinstance(event, dict) and "error" in event:
+                    raise ModelFailed(self._url, "it stopped with an error")
+                said.append(_text(event, "delta"))
+                heard(said[-1])
+        return "".join(said)
 
     async def _first_model(self, client: httpx.AsyncClient) -> str:
         listed = (await self._json(client, "GET", "/models", None)).get("data")
@@ -85,13 +86,8 @@ class ChatCompletionsAgent:
     async def _json(
         self, client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None
     ) -> dict[str, Any]:
-        import httpx
-
-        try:
-            reply = await client.request(method, self._url + path, json=body)
-            document = reply.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise ModelFailed(self._url, str(error) or type(error).__name__) from error
+        reply = await client.request(method, self._url + path, json=body)
+        document = reply.json()
         if reply.status_code != 200 or not isinstance(document, dict):
             raise ModelFailed(self._url, f"HTTP {reply.status_code}")
         return document

@@ -95,25 +95,19 @@ class OutcomeCounters:
 
     def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
         """All counters as text; `figures` are (name, meaning, value) of this moment."""
-        lines = [
-            "# HELP bridgehead_bus_messages_total What became of messages.",
-            "# TYPE bridgehead_bus_messages_total counter",
-        ]
-        lines += [
-            f'bridgehead_bus_messages_total{{direction="{direction}",outcome="{outcome}",reason="{reason}"}} {count}'
-            for (direction, outcome, reason), count in sorted(self.outcomes.items())
-        ]
-        lines += [
-            "# HELP bridgehead_bus_hub_ignored_total Hub messages that took no part.",
-            "# TYPE bridgehead_bus_hub_ignored_total counter",
-        ]
-        lines += [
-            f'bridgehead_bus_hub_ignored_total{{reason="{reason}"}} {count}'
-            for reason, count in sorted(self.hub_ignored.items())
-        ]
+        named = {f'direction="{way}",outcome="{end}",reason="{why}"': n for (way, end, why), n in self.outcomes.items()}
+        lines = counter_lines("bridgehead_bus_messages_total", "What became of messages.", named)
+        ignored = {f'reason="{reason}"': count for reason, count in self.hub_ignored.items()}
+        lines += counter_lines("bridgehead_bus_hub_ignored_total", "Hub messages that took no part.", ignored)
         lines += self._to_bus.lines("bridgehead_bus_to_bus_seconds")
         lines += self._to_participant.lines("bridgehead_bus_to_participant_seconds")
         for name, meaning, value in figures:
             kind = "counter" if name.endswith("_total") else "gauge"
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
         return "\n".join(lines) + "\n"
+
+
+def counter_lines(name: str, meaning: str, counts: dict[str, int]) -> list[str]:
+    """A counter with its labels in the form Prometheus reads."""
+    counted = (f"{name}{{{labels}}} {count}" for labels, count in sorted(counts.items()))
+    return [f"# HELP {name} {meaning}", f"# TYPE {name} counter", *counted]

@@ -47,7 +47,7 @@ class LoopbackHub(Site):
 
     async def close(self) -> None:
         for program in list(self.programs):
-            program.end(1001, "going away")
+            program.peer.close(1001, "going away")
         while self.programs:
             await asyncio.sleep(0.01)
 
@@ -58,14 +58,14 @@ class LoopbackProgram(Conversation):
     def __init__(self, hub: LoopbackHub, join: JoinFile) -> None:
         self._hub = hub
         self._join = join
-        self._peer: Peer
+        self.peer: Peer
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
         self._task: asyncio.Task[None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
 
     def opened(self, peer: Peer) -> None:
-        self._peer = peer
+        self.peer = peer
         self._hub.programs.add(self)
         peer.send(HUB_GREETING)
         self._task = asyncio.get_running_loop().create_task(self._relay())
@@ -87,15 +87,12 @@ class LoopbackProgram(Conversation):
             self._task.cancel()
         self._hub.programs.discard(self)
 
-    def end(self, code: int, reason: str) -> None:
-        self._peer.close(code, reason)
-
     async def _relay(self) -> None:
         try:
             satellite = await Satellite.connect(self._join, reconnect=False)
         except BridgeheadError as error:
             _log.error("%s", error)
-            self.end(TRY_AGAIN, "the bridge is not running")
+            self.peer.close(TRY_AGAIN, "the bridge is not running")
             return
         try:
             async with asyncio.TaskGroup() as group:
@@ -103,7 +100,7 @@ class LoopbackProgram(Conversation):
                 group.create_task(self._carry_in(satellite))
         except* ConnectionEnded as ended:
             _log.info("%s", ended.exceptions[0])
-            self.end(TRY_AGAIN, "the bridge closed the connection")
+            self.peer.close(TRY_AGAIN, "the bridge closed the connection")
         finally:
             # Without a goodbye: stock programs drop and come back all the time, and grace is made for that.
             await satellite.close(goodbye=False)
@@ -121,6 +118,6 @@ class LoopbackProgram(Conversation):
             event = await satellite.receive()
             if isinstance(event, Incoming):
                 await self._writable.wait()  # what a slow program does not read waits at the bridge, within its bounds
-                self._peer.send(encode(event.message))
+                self.peer.send(encode(event.message))
             elif isinstance(event, MessageRefused):
                 _log.warning("the bridge refused a message of the program: %s %s", event.code, event.details)

@@ -16,7 +16,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -28,7 +28,7 @@ from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Accepted, Message, decode_json, encode, read_value
 from bridgehead.bus.wire.session import Session
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, UNMATCHED
 from bridgehead.errors import BridgeheadError, ProtocolError
 
 CLAIM_HEADER: Final = "X-Bridgehead-Claimed-Id"
@@ -61,11 +61,11 @@ class MessageRefused(msgspec.Struct, frozen=True):
 
 
 class ItemAnswered(msgspec.Struct, frozen=True):
-    """What became of our answer to a pending item."""
+    """What became of an answer to a pending item; names the item again, so that nobody approves by mistake."""
 
     id: str
     ok: bool
-    sentence: str
+    sentence: str = msgspec.field(name="message")
 
 
 class Ponged(msgspec.Struct, frozen=True):
@@ -80,8 +80,8 @@ class Spoken(msgspec.Struct, frozen=True):
 
     speak: tuple[dict[str, Any], ...]
     handled: bool
-    is_answer: bool = False
-    """The utterance answered a question that was asked here (`bus ask`), so it was not sent to the assistant."""
+    outcome: Literal["", "answer", "unmatched"] = ""
+    """`answer`: to a question that was asked here (`bus ask`), so the assistant did not get it."""
 
     @property
     def text(self) -> str:
@@ -191,6 +191,7 @@ class Satellite(Closing):
         ours = secrets.token_hex(8)
         self._open = self._utterance(text, lang, {"utterance_id": ours})
         said: list[dict[str, Any]] = []
+        outcome: Literal["", "answer", "unmatched"] = ""
         try:
             async with asyncio.timeout(wait_s):
                 await self.send(self._open)
@@ -205,7 +206,10 @@ class Satellite(Closing):
                     if event.message.type == SPEAK and is_ours:
                         said.append(event.message.data)
                     elif event.message.type == HANDLED and is_ours:
-                        return Spoken(tuple(said), handled=True, is_answer=event.message.data.get("is_answer") is True)
+                        outcome = "answer" if event.message.data.get("is_answer") is True else outcome
+                        return Spoken(tuple(said), handled=True, outcome=outcome)
+                    elif event.message.type == UNMATCHED and is_ours:
+                        outcome = "unmatched"
                     elif event.message.type not in (SPEAK, HANDLED) or event.message.context.get("late") is True:
                         self.aside(event.message)
         except TimeoutError:
@@ -292,7 +296,11 @@ async def _shake_hands(conversation: ClientConversation, join: JoinFile, claimed
         if frame.get("l2") == "challenge":
             if key is None:
                 raise NotAdmitted(join.participant, "it asks for a key, and the join file has a token")
-            challenge = _challenge(conversation, join, frame)
+            nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
+            if nonce is None:
+                raise NotOurBridge("its challenge has no nonce")
+            binding = certificate_binding(conversation.peer.certificate)
+            challenge = Challenge(join.participant, nonce, secrets.token_bytes(NONCE_BYTES), binding)
             mac = challenge.client_mac(key)
             await conversation.send(frames.auth(join.participant, challenge.client_nonce, mac, claimed_id))
             frame = _frame(await conversation.receive())
@@ -301,23 +309,10 @@ async def _shake_hands(conversation: ClientConversation, join: JoinFile, claimed
         raise NotAdmitted(join.participant, ended.reason or str(ended.code), is_final=is_final) from ended
     if frame.get("l2") != "welcome" or not isinstance(frame.get("source"), str):
         raise NotAdmitted(join.participant, str(frame.get("code", "no welcome")))
-    if key is not None:
-        _check_server(challenge, key, frame.get("mac"))
-    return str(frame["source"])
-
-
-def _challenge(conversation: ClientConversation, join: JoinFile, frame: dict[str, Any]) -> Challenge:
-    nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
-    if nonce is None:
-        raise NotOurBridge("its challenge has no nonce")
-    binding = certificate_binding(conversation.peer.certificate)
-    return Challenge(join.participant, nonce, secrets.token_bytes(NONCE_BYTES), binding)
-
-
-def _check_server(challenge: Challenge | None, key: bytes, mac: object) -> None:
-    shown = from_base64(mac)
-    if challenge is None or shown is None or not hmac.compare_digest(challenge.server_mac(key), shown):
+    shown = from_base64(frame.get("mac"))
+    if key is not None and not (challenge and shown and hmac.compare_digest(challenge.server_mac(key), shown)):
         raise NotOurBridge("it did not prove that it has our key")
+    return str(frame["source"])
 
 
 def _frame(payload: bytes) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from bridgehead.bus.interfaces import ItemAnswer, typed_answer
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site, Upgrade
 from bridgehead.bus.sockets.origin import UserOf, user_behind
+from bridgehead.bus.wire.message import decode_json
 from bridgehead.bus.wire.topics import HANDLED, NOTICE, PIECE, SPEAK, STOP, UNMATCHED
 from bridgehead.host.clock import Clock, SystemClock
 
@@ -147,16 +148,12 @@ class ChatSocket(RawConnection):
     def received(self, payload: bytes, *, text: bool) -> None:
         if not self._joined:
             return
-        try:
-            said = msgspec.json.decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            said = None
-        if not isinstance(said, dict):
-            said = {}
+        read = decode_json(payload)
+        said = read if isinstance(read, dict) else {}
         given = _answer_in(said["answer"]) if "answer" in said else typed_answer(said.get("text"))
         if given is not None:
             if self._gateway.relay.admits(self._participant):
-                self._gateway.pending_answers.answer(self._participant, given, self._answered)
+                self._gateway.pending_answers.answer(self._participant, given, lambda it: self._send({"answered": it}))
         elif said.get("stop") is True:
             self._gateway.relay.take(self._participant, payload, value={"type": STOP})
         else:
@@ -192,10 +189,6 @@ class ChatSocket(RawConnection):
 
     def _send(self, event: dict[str, Any]) -> None:
         self._reply(msgspec.json.encode(event))
-
-    def _answered(self, frame: bytes) -> None:
-        answered = msgspec.json.decode(frame)
-        self._send({"answered": {key: answered[key] for key in ("id", "ok", "message")}})
 
 
 def _answer_in(value: object) -> ItemAnswer | None:

@@ -10,6 +10,7 @@ import msgspec
 
 from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge
 from bridgehead.bus.actions import CloseCode, Delivery
+from bridgehead.bus.client.participant import ItemAnswered
 from bridgehead.bus.interfaces import ItemAnswer
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
@@ -150,7 +151,9 @@ class FramedConnection(RawConnection):
             super().opened(peer)
             return
         self._peer = peer
-        self._gateway.handshake_began(self._address, self)
+        leaving = self._gateway.handshakes.add(share_of(self._address), self)
+        if leaving is not None:
+            leaving.give_way()
         self._deadline = asyncio.get_running_loop().call_later(AUTHENTICATION_S, self._fail)
         peer.send(frames.challenge(self._nonce, self._gateway.timestamp()))
 
@@ -267,6 +270,9 @@ class FramedConnection(RawConnection):
         """An answer to a pending item; needs the grant `approve`."""
         item, text = frame.id, frame.text
         if not isinstance(item, str) or not isinstance(text, str):
-            self._reply(frames.answered(str(item)[:64], ok=False, sentence="an answer needs id and text"))
+            self._answered(ItemAnswered(str(item)[:64], False, "an answer needs id and text"))
         else:
-            self._gateway.pending_answers.answer(self._participant, ItemAnswer(item, text), self._reply)
+            self._gateway.pending_answers.answer(self._participant, ItemAnswer(item, text), self._answered)
+
+    def _answered(self, became: ItemAnswered) -> None:
+        self._reply(frames.answered(became))

@@ -199,11 +199,6 @@ class Gateway(Site):
         assert key is not None
         return challenge.server_mac(key)
 
-    def handshake_began(self, address: str, connection: FramedConnection) -> None:
-        leaving = self.handshakes.add(share_of(address), connection)
-        if leaving is not None:
-            leaving.give_way()
-
     def authentication_failed(self, address: str) -> None:
         self._failures.note(share_of(address), self._clock.monotonic())
         self.refused(address, "not_authenticated")

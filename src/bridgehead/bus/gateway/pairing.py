@@ -37,6 +37,7 @@ from bridgehead.bus.sockets.base import (
 )
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.frames import from_base64, to_base64
+from bridgehead.bus.wire.message import decode_json
 from bridgehead.errors import BridgeheadError, ConfigError
 from bridgehead.host.clock import Clock, SystemClock
 
@@ -136,10 +137,7 @@ class PairingSocket(Conversation):
         self._deadline = asyncio.get_running_loop().call_later(STEP_S, self._refuse, "too late")
 
     def received(self, payload: bytes, *, text: bool) -> None:
-        try:
-            frame = msgspec.json.decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            frame = None
+        frame = decode_json(payload)
         if not isinstance(frame, dict) or self._task is not None or not self._step(frame):
             self._endpoint.gateway.authentication_failed(self._address)
             self._refuse("not understood")
@@ -168,7 +166,7 @@ class PairingSocket(Conversation):
             return True
         self._commitment = commitment
         self._step = self._revealed
-        self._send({"l2": "pair", "nonce": to_base64(self._nonce)})
+        self._peer.send(msgspec.json.encode({"l2": "pair", "nonce": to_base64(self._nonce)}))
         return True
 
     def _revealed(self, frame: dict[str, Any]) -> bool:
@@ -190,13 +188,25 @@ class PairingSocket(Conversation):
         return True
 
     async def _wait_for_answer(self, code: str) -> None:
-        approvals = self._endpoint.approvals
+        """Enrol the device, if a person says so, with the record they were shown, whatever the file says by then."""
+        endpoint = self._endpoint
         try:
-            table = await asyncio.to_thread(kept_table, self._endpoint.folder, self._participant)
-            rights = parse_record(self._participant, table).rights()
+            table = await asyncio.to_thread(kept_table, endpoint.folder, self._participant)
+            if not await self._is_wanted(code, parse_record(self._participant, table).rights()):
+                self._refuse("refused by the operator")
+                return
+            request = Enrolment(self._participant, table, endpoint.url, endpoint.pin, paired=True)
+            join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
         except BridgeheadError as error:
-            self._failed(error)
+            _log.error("pairing %s failed: %s", self._participant, error)
+            self._refuse("the bridge could not enrol it")
             return
+        endpoint.gateway.reload()
+        self._peer.send(msgspec.json.encode({"l2": "paired", "join": join}))
+        self._peer.close(1000, "paired")
+
+    async def _is_wanted(self, code: str, rights: str) -> bool:
+        approvals = self._endpoint.approvals
         request = ApprovalRequest(
             f"pair:{self._participant}:{secrets.token_hex(4)}",
             f"device {self._participant} asks to join the bus and shows {code}",
@@ -213,36 +223,13 @@ class PairingSocket(Conversation):
         finally:
             if answer is None:
                 approvals.withdraw(request.key)
-        if answer == "yes":
-            await self._admit(table)
-        else:
-            self._refuse("refused by the operator")
-
-    async def _admit(self, table: dict[str, Any]) -> None:
-        """Enrol the device with the record the person was shown, whatever the file says by now."""
-        endpoint = self._endpoint
-        request = Enrolment(self._participant, table, endpoint.url, endpoint.pin, paired=True)
-        try:
-            join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
-        except BridgeheadError as error:
-            self._failed(error)
-            return
-        endpoint.gateway.reload()
-        self._send({"l2": "paired", "join": msgspec.to_builtins(join)})
-        self._peer.close(1000, "paired")
-
-    def _failed(self, error: BridgeheadError) -> None:
-        _log.error("pairing %s failed: %s", self._participant, error)
-        self._refuse("the bridge could not enrol it")
+        return answer == "yes"
 
     def give_way(self) -> None:
         self._refuse("other devices are waiting; try again")
 
     def _refuse(self, why: str) -> None:
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)
-
-    def _send(self, frame: dict[str, Any]) -> None:
-        self._peer.send(msgspec.json.encode(frame))
 
 
 async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> JoinFile:
@@ -259,8 +246,7 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
     binding = certificate_binding(shown)
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
-        commitment = to_base64(hashlib.sha256(nonce).digest())
-        asked = {"l2": "pair", "participant": participant, "commit": commitment}
+        asked = {"l2": "pair", "participant": participant, "commit": to_base64(hashlib.sha256(nonce).digest())}
         await conversation.send(msgspec.json.encode(asked))
         server_nonce = from_base64(_read(await conversation.receive()).get("nonce"), NONCE_BYTES)
         if server_nonce is None:
@@ -280,7 +266,7 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
 
 
 def _read(payload: bytes) -> dict[str, Any]:
-    frame = msgspec.json.decode(payload)
+    frame = decode_json(payload)
     return frame if isinstance(frame, dict) else {}
 
 

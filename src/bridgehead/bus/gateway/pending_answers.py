@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from bridgehead.bus.client.participant import ItemAnswered
 from bridgehead.bus.interfaces import (
     ApprovalRequest,
     Approvals,
@@ -26,7 +27,6 @@ from bridgehead.bus.interfaces import (
 from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
 from bridgehead.errors import BridgeheadError
@@ -67,7 +67,7 @@ class PendingAnswers:
         if len(self._told) > 1 and typed_answer(text) is None:  # else a yes to one would approve another
             say(f"several questions are open; say which: answer {given.id} {given.text}")
             return True
-        self.answer(participant_id, given, lambda frame: say(msgspec.json.decode(frame)["message"]))
+        self.answer(participant_id, given, lambda became: say(became.sentence))
         return True
 
     def may(self, participant_id: str, grant: Grant) -> bool:
@@ -75,14 +75,14 @@ class PendingAnswers:
         participant = self._known.get(participant_id)
         return participant is not None and participant.record.has(grant)
 
-    def answer(self, participant_id: str, given: ItemAnswer, reply: Callable[[bytes], None]) -> None:
+    def answer(self, participant_id: str, given: ItemAnswer, reply: Callable[[ItemAnswered], None]) -> None:
         """Give a participant's answer to a pending item and read back what became of it."""
         if not self.may(participant_id, Grant.APPROVE):
-            reply(frames.answered(given.id, ok=False, sentence="this participant may not answer"))
+            reply(ItemAnswered(given.id, False, "this participant may not answer"))
         elif self._approvals is None:
-            reply(frames.answered(given.id, ok=False, sentence="nothing can be answered here"))
+            reply(ItemAnswered(given.id, False, "nothing can be answered here"))
         elif self._is_busy(participant_id):
-            reply(frames.answered(given.id, ok=False, sentence="too many answers at once; try again"))
+            reply(ItemAnswered(given.id, False, "too many answers at once; try again"))
         else:
             self._run(participant_id, _answer(self._approvals, f"bus {participant_id}", given, reply))
 
@@ -106,13 +106,13 @@ class PendingAnswers:
         task.add_done_callback(self._tasks.pop)
 
 
-async def _answer(approvals: Approvals, by: str, given: ItemAnswer, reply: Callable[[bytes], None]) -> None:
+async def _answer(approvals: Approvals, by: str, given: ItemAnswer, reply: Callable[[ItemAnswered], None]) -> None:
     try:
         await asyncio.to_thread(approvals.answer, given.id, given.text, by)
     except BridgeheadError as error:
-        reply(frames.answered(given.id, ok=False, sentence=error.message))
+        reply(ItemAnswered(given.id, False, error.message))
     else:
-        reply(frames.answered(given.id, ok=True, sentence=f"{given.id} was answered: {given.text}"))
+        reply(ItemAnswered(given.id, True, f"{given.id} was answered: {given.text}"))
 
 
 async def _send_open_items(notices: Notices, send: Callable[[Notice], None]) -> None:

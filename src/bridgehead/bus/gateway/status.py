@@ -17,6 +17,7 @@ from bridgehead.bus.wire.message import Message, destinations, encode
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HEALTH
 from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.terminal import escape_controls
 
 MAX_LISTED = 500
 """Participants listed at most; the connected ones come first."""
@@ -179,11 +180,7 @@ class LinkStates:
                 "at": iso_ms(self._clock.now()),
                 "bridge": self._bridge_id,
                 "link": link,
-                "state": str(event.state),
-                "previous": None if event.previous is None else str(event.previous),
-                "reason": event.reason,
-                "ttl_s": event.ttl_s,
-                "refresh": event.refresh,
+                **msgspec.to_builtins(event),
             }
             self._latest[link] = (event, facts["at"], self._clock.monotonic())
             self._announcer.announce("bus.bridge.health", facts)
@@ -261,10 +258,10 @@ def message_facts(message: Message, at: str, *, with_data: bool) -> dict[str, An
 
 
 def message_line(facts: dict[str, Any]) -> str:
-    """The facts for a reader: `10:15:02  ovos.utterance.speak  core → kitchen  default  182 B`."""
+    """The facts for a terminal: `10:15:02  ovos.utterance.speak  core → kitchen  default  182 B`."""
     to = ", ".join(facts["destination"]) or "everybody"
     shown = (
         f"{facts['at'][11:19]}  {facts['topic']}  {facts['source'] or '?'} → {to}  "
         f"{facts['session_id']}  {facts['bytes']} B"
     )
-    return f"{shown}  {facts['data']}" if "data" in facts else shown
+    return escape_controls(f"{shown}  {facts['data']}" if "data" in facts else shown)

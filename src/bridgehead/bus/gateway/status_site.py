@@ -16,6 +16,7 @@ import msgspec
 from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.bridge.counters import counter_lines
 from bridgehead.bus.gateway.pending_answers import Speaker
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.hub.hub import Hub
@@ -196,26 +197,16 @@ class MetricsEndpoint(Site):
     def text(self) -> str:
         known = list(self._relay.bridge.known)
         figures = [
-            (
-                "bridgehead_bus_participants_connected",
-                "Participants that are connected.",
-                sum(p.connected for p in known),
-            ),
+            ("bridgehead_bus_participants_connected", "Participants connected.", sum(p.connected for p in known)),
             ("bridgehead_bus_participants_known", "Participants known, those in grace included.", len(known)),
             ("bridgehead_bus_held", "Messages held for a reconnect.", sum(len(p.held) for p in known)),
             ("bridgehead_bus_queued", "Messages queued behind slow transports.", sum(len(p.queued) for p in known)),
             ("bridgehead_bus_taken_total", "Messages taken from participants.", self._relay.bridge.taken),
             ("bridgehead_bus_offered_total", "Messages offered to participants.", self._relay.bridge.offered),
         ]
-        return self._relay.counters.prometheus(figures) + self._hub_lines()
-
-    def _hub_lines(self) -> str:
-        if self._hub is None:
-            return ""
-        lines = ["# TYPE bridgehead_hub_events_total counter"]
-        lines += [
-            f'bridgehead_hub_events_total{{event="{event}"}} {count}'
-            for event, count in sorted(self._hub.counts.items())
-        ]
-        lines += ["# TYPE bridgehead_hub_members gauge", f"bridgehead_hub_members {self._hub.members}"]
-        return "\n".join(lines) + "\n"
+        events: list[str] = []
+        if self._hub is not None:
+            figures.append(("bridgehead_hub_members", "Programs on the hub.", self._hub.members))
+            counts = {f'event="{event}"': count for event, count in self._hub.counts.items()}
+            events = counter_lines("bridgehead_hub_events_total", "What happened on the hub.", counts)
+        return self._relay.counters.prometheus(figures) + "".join(f"{line}\n" for line in events)

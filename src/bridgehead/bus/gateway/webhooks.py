@@ -206,27 +206,26 @@ class HttpCall:
         return 200 if self.refusal is None else _REFUSED_STATUS.get(str(self.refusal["code"]), 400)
 
 
+class _Posted(msgspec.Struct, frozen=True):
+    text: str
+    lang: str | None = None
+    channel: str | None = None
+
+
 def _read_text(request: Request) -> dict[str, Any] | Answer:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("text/plain", "application/json"):
+        return Answer(415, b"send application/json or text/plain\n")
     try:
-        if kind == "text/plain":
-            asked: Any = {"text": request.body.decode()}
-        elif kind == "application/json":
-            asked = msgspec.json.decode(request.body)
-        else:
-            return Answer(415, b"send application/json or text/plain\n")
-    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
-        return Answer(400, b"the body cannot be read\n")
-    text = asked.get("text") if isinstance(asked, dict) else None
-    lang = asked.get("lang") if isinstance(asked, dict) else None
-    if not isinstance(text, str) or not text.strip():
+        is_plain = kind == "text/plain"
+        asked = _Posted(request.body.decode()) if is_plain else msgspec.json.decode(request.body, type=_Posted)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+        return Answer(400, f"the body cannot be read: {error}\n".encode())
+    if not asked.text.strip():
         return Answer(400, b"the body needs a text\n")
-    if lang is not None and not isinstance(lang, str):
-        return Answer(400, b"lang must be a language tag\n")
-    channel = asked.get("channel")
-    if channel is not None and not (isinstance(channel, str) and is_channel(channel)):
+    if asked.channel is not None and not is_channel(asked.channel):
         return Answer(400, b"channel must be a name of up to 128 printable characters\n")
-    return {"text": text} | ({"lang": lang} if lang else {}) | ({"channel": channel} if channel else {})
+    return {name: given for name, given in msgspec.structs.asdict(asked).items() if given}
 
 
 def _wait(request: Request, default: float) -> float | None:

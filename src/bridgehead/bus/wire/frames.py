@@ -130,6 +130,5 @@ def answer(item_id: str, text: str) -> bytes:
     return _encoder.encode({"l2": "answer", "id": item_id, "text": text})
 
 
-def answered(item_id: str, *, ok: bool, sentence: str) -> bytes:
-    """What became of an answer to a pending item; names the item again, so that nobody approves by mistake."""
-    return _encoder.encode({"l2": "answered", "id": item_id, "ok": ok, "message": sentence})
+def answered(became: msgspec.Struct) -> bytes:
+    return _encoder.encode({"l2": "answered", **msgspec.to_builtins(became)})

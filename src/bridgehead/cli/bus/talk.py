@@ -195,7 +195,7 @@ def tail(
                 if isinstance(message, Message) and message.type.startswith(prefix):
                     shown += 1
                     facts = message_facts(message, iso_ms(SystemClock().now()), with_data=with_data)
-                    app.emit(facts, partial(_line, facts))
+                    app.emit(facts, partial(message_line, facts))
         return ExitCode.DONE
 
     return _talk(main())
@@ -229,17 +229,14 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
     return _talk(main())
 
 
-def _line(facts: dict[str, Any]) -> str:
-    return escape_controls(message_line(facts))
-
-
 def _spoken(spoken: Spoken) -> dict[str, Any]:
     return {"speak": list(spoken.speak), "handled": spoken.handled}
 
 
 def _words(spoken: Spoken) -> str:
-    nothing = "(your answer was sent)" if spoken.is_answer else "(empty answer)"
-    return escape_controls(spoken.text or (nothing if spoken.handled else "(no answer in time)"))
+    nothing = {"answer": "(your answer was sent)", "unmatched": "(nothing on the bus understood that)"}
+    otherwise = nothing.get(spoken.outcome, "(empty answer)") if spoken.handled else "(no answer in time)"
+    return escape_controls(spoken.text or otherwise)
 
 
 async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines) -> str:

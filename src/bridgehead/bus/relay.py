@@ -110,8 +110,7 @@ class Relay(HubListener):
         if not record.ephemeral:
             asking = self._state.own(record.id, self.bridge.reserve(record, claim))
             if asking is not None:
-                entering = self._enter_later(record, connection, claim, asking)
-                return asyncio.get_running_loop().create_task(entering)
+                return asyncio.get_running_loop().create_task(self._enter_later(record, connection, claim, asking))
         self._enter(record, connection, claim)
         return None
 
@@ -333,6 +332,10 @@ class Relay(HubListener):
             bytes=outcome.size,
             waited_ms=round(outcome.waited_s * 1000, 3),
         )
+
+    def unheard(self, participant_id: str) -> None:
+        """Speech for a participant of another bridge was for nobody who is there."""
+        self._undelivered(actions.Undelivered(participant_id, "absent"))
 
     def _undelivered(self, effect: actions.Undelivered) -> None:
         if not self._state.is_elsewhere(effect.participant):

@@ -268,7 +268,7 @@ class BusServer:
         )
         bridge.hub_lost()  # until the link says otherwise
         if self._registry is not None:
-            self._registry.moved = self.relay.moved
+            self._registry.moved, self._registry.unheard = self.relay.moved, self.relay.unheard
             self._registry.renew(lambda: list(self.relay.connected), self.relay.clean_up)
         self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"))
         self._closing.push_async_callback(self.link.stop)

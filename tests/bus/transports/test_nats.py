@@ -126,11 +126,56 @@ def test_a_participant_that_moves_to_another_bridge_keeps_everything(tmp_path: P
     run(main())
 
 
+@needs_nats
+def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            hub_of(nats.url, tmp_path / "hub") as hub,
+            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
+        ):
+            heard: list[Message] = []
+            assert hub.hub is not None and hub._registry is not None
+            hub.hub.listen(heard.append)
+            owner_of = hub._registry.owners.owner_of
+            kitchen = await bridge.satellite("kitchen")
+            await until(lambda: owner_of("kitchen") == "kitchen" and follows(bridge, "kitchen"))
+            await until(lambda: hub._registry.is_elsewhere("kitchen"))
+            speech = Message("ovos.utterance.speak", {"utterance": "hello"}, {"source": "x", "destination": "kitchen"})
+            hub.hub.publish(speech)
+            assert await next_message(kitchen) == speech
+            await kitchen.close()
+            await until(lambda: not follows(bridge, "kitchen"))
+            assert hub._registry.is_elsewhere("kitchen"), "its presence ends by itself, later"
+            absent = {"participant": "kitchen", "reason": "absent"}
+            hub.hub.publish(speech)
+            await until(lambda: reports(heard) == [absent])
+            hub.hub.publish(speech)
+            await until(lambda: reports(heard) == [absent, absent])
+
+            await bridge.satellite("hall")
+            await bridge.satellite("attic")
+            for name in ("hall", "attic"):
+                await until(lambda name=name: hub._registry.is_elsewhere(name) and owner_of(name) == name)
+            nats.stop()
+            await until(lambda: hub.fabric_link._dialled._client.is_closed)
+            hub.hub.publish(Message(speech.type, speech.data, {"source": "x", "destination": "hall"}))
+            await until(lambda: reports(heard)[2:] == [{"participant": "hall", "reason": "absent"}])
+            await until(lambda: hub.fabric_link._dialled._listener_token is None)
+            hub.hub.publish(Message(speech.type, speech.data, {"source": "x", "destination": "attic"}))
+            await until(lambda: reports(heard)[3:] == [{"participant": "attic", "reason": "absent"}])
+
+    def reports(heard: list[Message]) -> list[dict[str, object]]:
+        return [message.data for message in heard if message.type == "bridgehead.undelivered"]
+
+    run(main())
+
+
 def follows(server: Served, name: str) -> bool:
     """Whether the fabric brings this server what is for this source or site."""
     subjects = Subjects("home")
     carrier = server.relay._transport if server.hub is None else server.fabric_link._dialled
-    followed = carrier._follower._followed
+    followed = carrier._follower.followed
     return subjects.for_source(name) in followed or subjects.for_site(name) in followed
 
 

@@ -15,6 +15,7 @@ from bridgehead.bus.wire.session import Session, context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, PROBE, SPEAK, UNDELIVERED
 
 PROBES = 4
+PAUSE_S = 0.05
 
 
 class HubClient(Closing):
@@ -95,11 +96,12 @@ class HubClient(Closing):
         """Why the message that was just sent did not reach its participant; None if nobody says so.
 
         The hub keeps the order of what it is sent, and a bridge in its process answers within a few turns of the loop:
-        after as many words of ours have come back one after the other, whoever has something to say has said it.
+        after as many words of ours have come back one after the other, with pauses for a NATS server, it has said so.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 for _ in range(PROBES):
+                    await asyncio.sleep(PAUSE_S)
                     probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-cli"})
                     await self.send(probe)
                     while (message := await self.receive()) != probe:

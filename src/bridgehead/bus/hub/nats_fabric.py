@@ -21,13 +21,13 @@ from bridgehead.bus.transports.nats_client import (
     Publisher,
     Subjects,
     close_nats,
-    flush_nats,
     open_nats,
+    untoken,
 )
 from bridgehead.bus.transports.nats_registry import NatsRegistry
 from bridgehead.bus.wire.message import Malformed, Message, destinations, encode, read_frame
 from bridgehead.bus.wire.session import DEFAULT, context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -69,7 +69,9 @@ class Fabric:
         self._taking = await self._client.subscribe(
             self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant
         )
-        await flush_nats(self._client)  # the server knows of us when the link counts as up
+        await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._unheard)
+        await self._client.flush()  # the server knows of us when the link counts as up
+        self._registry.reaches_others = True
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
 
@@ -90,6 +92,7 @@ class Fabric:
                     await asyncio.sleep(0.02)
 
     async def close(self) -> None:
+        self._registry.reaches_others = False
         if self._beating is not None:
             self._beating.cancel()
         if self._listener_token is not None:
@@ -121,13 +124,22 @@ class Fabric:
 
     def _received(self, message: Message) -> None:
         """The hub carried something; send it to the bridges whose participants it is for."""
-        publisher = self._publisher
-        if publisher is None:
+        publisher, follower = self._publisher, self._follower
+        if publisher is None or follower is None:
             return
         if message.type == HANDLED and (turn := _turn(message)) in self._open:
             self._open.remove(turn)
         for subject in self._addressed(message):
-            publisher.put(subject, encode(message))
+            name = subject.rpartition(".")[2]
+            is_elsewhere = message.type == SPEAK and subject not in follower.followed
+            reply = self._subjects.taken(self._name, name) if is_elsewhere else ""
+            if not publisher.put(subject, encode(message), reply) and is_elsewhere:
+                # not before the bridge here has seen it too, which must not report it again
+                asyncio.get_running_loop().call_soon(self._registry.not_there, untoken(name))
+
+    async def _unheard(self, delivered: Any) -> None:
+        """The server says that no bridge follows the participant that speech was for."""
+        self._registry.not_there(untoken(delivered.subject.rpartition(".")[2]))
 
     def _addressed(self, message: Message) -> list[str]:
         named = destinations(message.context)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("bridgehead.bus.nats")
 CONNECT_S: Final = 2
 CLOSE_S: Final = 3.0
+FLUSH_S: Final = 10
 WATCH_S: Final = 0.5
 PING_S: Final = 2
 """A server that is gone without a word is noticed after two of these."""
@@ -89,15 +90,23 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
     if access.ca is not None or url.startswith("tls://"):
         more["tls"] = ssl.create_default_context(cafile=access.ca)
 
-    class Insisting(NatsClient):
-        """The library leaves it to the server whether there is TLS; whoever asked for it shows nothing without it."""
-
+    class StricterClient(NatsClient):
         def _connect_command(self) -> bytes:
+            """The library leaves it to the server whether there is TLS; who asked for it shows nothing without it."""
             if "tls" in more and not self._server_info.get("tls_required"):
                 raise Error("the server does not offer TLS")
             return super()._connect_command()
 
-    client = Insisting()
+        async def flush(self, timeout: int = FLUSH_S) -> None:
+            """Return when the server has all that was sent so far.
+
+            The library writes its ping past what its flusher has not written yet, an unsubscription for example; once
+            that ping has been answered everything before it is written, and a second one comes behind it.
+            """
+            await super().flush(timeout)
+            await super().flush(timeout)
+
+    client = StricterClient()
     try:
         await client.connect(
             url,
@@ -138,16 +147,6 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
     _watching.add(task)
     task.add_done_callback(_watching.discard)
     return client
-
-
-async def flush_nats(client: Client) -> None:
-    """Return when the server has all that was sent so far.
-
-    The library's own flush writes its ping past what its flusher has not written yet, a subscription for example; once
-    that ping has been answered everything before it is written, and a second one comes behind it.
-    """
-    await client.flush()
-    await client.flush()
 
 
 def _shown_credentials(path: Path) -> dict[str, Any]:
@@ -222,7 +221,7 @@ class Follower:
         self._client = client
         self._subjects = subjects
         self._deliver = deliver
-        self._followed: dict[str, Subscription] = {}
+        self.followed: dict[str, Subscription] = {}
         self._audience: Audience | None = None
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -248,13 +247,16 @@ class Follower:
             wanted = self._wanted()
             new = {
                 subject: await self._client.subscribe(subject, cb=self._received)
-                for subject in wanted - self._followed.keys()
+                for subject in wanted - self.followed.keys()
             }
             if new:
-                await flush_nats(self._client)
-            self._followed |= new
-            for subject in self._followed.keys() - wanted:
-                await self._followed.pop(subject).unsubscribe()
+                await self._client.flush()
+            self.followed |= new
+            gone = self.followed.keys() - wanted
+            # What the server has sent by now is still taken: of speech for whoever left, nobody else could tell.
+            await asyncio.gather(*(self.followed[subject].drain() for subject in gone))  # type: ignore[no-untyped-call]
+            for subject in gone:
+                del self.followed[subject]
 
     def _wanted(self) -> set[str]:
         if self._audience is None:

@@ -53,9 +53,8 @@ class NameOwners:
 
     def noted(self, key: str, value: bytes | None) -> None:
         """The bucket says so."""
-        if value is None:
-            self._owners.pop(key, None)
-        else:
+        self._owners.pop(key, None)
+        if value is not None:
             self._owners[key] = msgspec.json.decode(value, type=Owner)
 
     def owner_of(self, name: str) -> str | None:

@@ -71,6 +71,8 @@ class NatsRegistry(StateStore):
         self._arrived: set[str] = set()
         self._seen_elsewhere: dict[str, float] = {}
         """When another bridge last said that a participant is there."""
+        self.reaches_others = True
+        """False on a hub whose own link to the fabric is down."""
         self._renewal = asyncio.Event()
         self.sources: dict[str, str] = {}
         self.sessions: dict[str, RegisteredSession] = {}
@@ -78,6 +80,8 @@ class NatsRegistry(StateStore):
         self.owners = NameOwners(bridge, self._there)
         self.moved: Callable[[str], None] = lambda _participant: None
         """Told when a participant is now present at another bridge."""
+        self.unheard: Callable[[str], None] = lambda _participant: None
+        """Told when speech found its participant at no bridge, though one had said that it is there."""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -204,23 +208,20 @@ class NatsRegistry(StateStore):
     def _noted_source(self, key: str, value: bytes | None) -> None:
         if key == "secret":
             return
-        if value is None:
-            self.sources.pop(nats_client.untoken(key), None)
-        else:
+        self.sources.pop(nats_client.untoken(key), None)
+        if value is not None:
             self.sources[nats_client.untoken(key)] = value.decode()
 
     def _noted_session(self, key: str, value: bytes | None) -> None:
-        if value is None:
-            self.sessions.pop(nats_client.untoken(key), None)
-        else:
+        self.sessions.pop(nats_client.untoken(key), None)
+        if value is not None:
             self.sessions[nats_client.untoken(key)] = msgspec.json.decode(value, type=RegisteredSession)
 
     def _noted_skill(self, key: str, value: bytes | None) -> None:
         participant, hub_id, skill = map(nats_client.untoken, key.split("."))
         tracked = self.skills.setdefault(participant, {})
-        if value is None:
-            tracked.pop((hub_id, skill), None)
-        else:
+        tracked.pop((hub_id, skill), None)
+        if value is not None:
             tracked[hub_id, skill] = None
 
     def _noted_presence(self, key: str, value: bytes | None) -> None:
@@ -245,7 +246,13 @@ class NatsRegistry(StateStore):
 
     def is_elsewhere(self, participant_id: str) -> bool:
         seen = self._seen_elsewhere.get(participant_id)
-        return seen is not None and self._loop.time() - seen < self._grace_s
+        return self.reaches_others and seen is not None and self._loop.time() - seen < self._grace_s
+
+    def not_there(self, source: str) -> None:
+        """Nobody takes what is sent to this source; whoever believed its participant elsewhere learns that."""
+        owner = self.owners.owner_of(source)
+        if owner is not None and self._seen_elsewhere.pop(owner, None) is not None:
+            self.unheard(owner)
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
         return self.owners.own(participant_id, source)
@@ -325,11 +332,9 @@ class NatsRegistry(StateStore):
         self._renewal.clear()
         if self._arrived:
             return
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._grace_s / 3):
                 await self._renewal.wait()
-        except TimeoutError:
-            pass
 
     async def _clean_up(self, here: set[str], orphaned: Callable[[str, str], None]) -> None:
         for participant in [name for name, tracked in self.skills.items() if tracked and name not in here]:

@@ -84,7 +84,7 @@ class Closed(NamedTuple):
     """A thread got its RESOLUTION.md."""
 
     thread_id: str
-    outcome: "StatusClass"
+    status: "StatusClass"
     file_path: str
     commit_sha: str
     body_hash: str
@@ -94,12 +94,11 @@ class Closed(NamedTuple):
     def line(self) -> str:
         return (
             f"{LINE_PREFIX}closed type=RESOLUTION thread={self.thread_id} "
-            f"status={self.outcome} commit={short(self.commit_sha)}"
+            f"status={self.status} commit={short(self.commit_sha)}"
         )
 
     def json_object(self) -> dict[str, object]:
-        facts = self._asdict()
-        return stamped("close", status=str(facts.pop("outcome")), type="RESOLUTION", **facts)
+        return stamped("close", **self._asdict(), type="RESOLUTION")
 
 
 class Relayed(NamedTuple):
@@ -124,8 +123,8 @@ class Relayed(NamedTuple):
 
     def json_object(self) -> dict[str, object]:
         attested = self.attestation._asdict()
-        facts = {**self._asdict(), "attestation": attested, **attested}
-        return stamped("relay", **facts, thread=self.thread_id, file=self.file_path, commit=self.commit_sha)
+        relayed = stamped("relay", **self._asdict(), thread=self.thread_id, file=self.file_path, commit=self.commit_sha)
+        return {**relayed, **attested, "attestation": attested}
 
 
 class Frozen(NamedTuple):

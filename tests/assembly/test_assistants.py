@@ -144,7 +144,7 @@ def test_a_council_is_the_assistant_and_sees_the_question_behind_a_fence(tmp_pat
 def test_a_council_in_which_nobody_sits_is_a_failure(assembly: Assembly) -> None:
     agent = agent_for(assembly, "council", 120)
     assert agent is not None
-    with pytest.raises(ModelFailed):
+    with pytest.raises(ModelFailed, match=r"No bridges returned COMPLETED results; \w+: "):
         run(agent.ask(AgentQuestion("s", "hello", None, "")), deadline_s=150)
 
 

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -178,7 +178,12 @@ class OwnCommand:
 def _last_words(result: CommandResult) -> str:
     if result.exit_code == ExitCode.WAITING:
         return "it is waiting for another answer; see `bridgehead pending`"
-    return result.error_text().strip()[-_STDERR_SHOWN:] or f"exit {result.exit_code}"
+    said = result.error_text().strip()[-_STDERR_SHOWN:]
+    with suppress(ValueError, KeyError, TypeError, AttributeError):  # a council that was aborted says why in its report
+        report = json.loads(result.stdout)
+        reasons = (f"{name}: {why}" for name, why in report["skip_reasons"].items())
+        said = said or "; ".join([report["abort_reason"], *reasons])
+    return said or f"exit {result.exit_code}"
 
 
 class CouncilAgent:

@@ -29,7 +29,7 @@ class Cancel:
         # Re-entrant, because a signal handler may cancel while this very thread is in `waking`.
         self._lock = threading.RLock()
         self._cancelled = False
-        self._wakers: list[Callable[[], None]] = []
+        self._wakers: list[Callable[[], object]] = []
 
     @property
     def cancelled(self) -> bool:
@@ -43,7 +43,7 @@ class Cancel:
                 wake()
 
     @contextmanager
-    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
         """Call `wake` on cancellation while the block runs, and never after it."""
         with self._lock:
             self._wakers.append(wake)

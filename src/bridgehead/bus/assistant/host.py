@@ -10,7 +10,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -23,9 +23,6 @@ from bridgehead.bus.wire.session import read_session
 from bridgehead.bus.wire.topics import HANDLE
 from bridgehead.contract.fencing import Fence
 from bridgehead.contract.words import Trust
-
-if TYPE_CHECKING:
-    from bridgehead.bus.gateway.later_answers import LaterAnswers
 
 _log: Final = logging.getLogger("bridgehead.bus.assistant")
 SESSIONS: Final = 1000
@@ -40,6 +37,14 @@ TASK: Final = (
 )
 
 
+class Postponed(Protocol):
+    """Where questions go whose answer takes longer than anybody waits."""
+
+    def keep(self, question_id: str, text: str, lang: str | None, entry: Message) -> None: ...
+
+    def answered(self, question_id: str, text: str) -> None: ...
+
+
 class AssistantHost:
     """One assistant listening to one embedded hub."""
 
@@ -50,7 +55,7 @@ class AssistantHost:
         config: assistant.AssistantConfig | None = None,
         *,
         profile_of: Callable[[str], AssistantProfile] = lambda _source: AssistantProfile(),
-        later: LaterAnswers | None = None,
+        later: Postponed | None = None,
     ) -> None:
         self._hub = hub
         self._agent = agent
@@ -145,7 +150,8 @@ class AssistantHost:
         try:
             question = await self._question(ask, self._name(ask.request))
             if ask.in_pieces:
-                question = msgspec.structs.replace(question, heard=partial(self._heard, ask.request))
+                piece = partial(self._assistant.piece, ask.request)
+                question = msgspec.structs.replace(question, heard=lambda text: self._carry_out(piece(text)))
             answer = await self._agent.ask(question)
         except Exception as error:  # whatever a model's adapter raises, the person gets an answer
             _log.warning("request %s failed: %s: %s", ask.request, type(error).__name__, error)
@@ -154,9 +160,6 @@ class AssistantHost:
         if answer.text.strip():
             self._conversations.note(ask.session_id, ask.text, answer.text, self._now())
         self._settle(ask, self._assistant.answered(ask.request, answer.text, answer.session, now=self._now()))
-
-    def _heard(self, request: str, text: str) -> None:
-        self._carry_out(self._assistant.piece(request, text))
 
     def _settle(self, ask: assistant.Ask, effects: list[assistant.AssistantEffect]) -> None:
         self._asking.pop(ask.request, None)

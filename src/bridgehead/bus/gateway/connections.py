@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge
 from bridgehead.bus.actions import CloseCode, Delivery
 from bridgehead.bus.client.participant import ItemAnswered
+from bridgehead.bus.gateway.pending_answers import PendingAnswers
 from bridgehead.bus.interfaces import ItemAnswer
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
-from bridgehead.bus.sockets.base import UNSUPPORTED, Peer, WatchedConversation, share_of
+from bridgehead.bus.relay import Relay
+from bridgehead.bus.sockets.base import UNSUPPORTED, Heartbeat, Peer, WaitingConnections, WatchedConversation, share_of
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Malformed, Message, encode
 from bridgehead.bus.wire.topics import REFUSED
 from bridgehead.errors import BridgeheadError
-
-if TYPE_CHECKING:
-    from bridgehead.bus.gateway.gateway import Gateway
 
 AUTHENTICATION_S: Final = 5.0
 TRY_LATER: Final = 1013
@@ -34,12 +33,30 @@ UNREAD_BYTES: Final = 1024 * 1024
 """Pongs, errors and the like that may wait for a far side that does not read."""
 
 
+class ConnectionGateway(Protocol):
+    """What a connection needs of the gateway it came through."""
+
+    relay: Relay
+    heartbeat: Heartbeat
+    pending_answers: PendingAnswers
+    bindings: tuple[bytes, ...]
+    handshakes: WaitingConnections[FramedConnection]
+
+    def timestamp(self) -> str: ...
+
+    def prove(self, challenge: Challenge, mac: bytes) -> ParticipantRecord | None: ...
+
+    def answer_to(self, challenge: Challenge) -> bytes: ...
+
+    def authentication_failed(self, address: str) -> None: ...
+
+
 class RawConnection(WatchedConversation):
     """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
 
     listens = True
 
-    def __init__(self, gateway: Gateway, record: ParticipantRecord | None, claim: object) -> None:
+    def __init__(self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object) -> None:
         self._gateway = gateway
         self._record = record
         self._claim = claim
@@ -135,7 +152,9 @@ class RawConnection(WatchedConversation):
 class FramedConnection(RawConnection):
     """`bridgehead.v1`: one frame per WebSocket message. Without a record it begins with the HMAC challenge."""
 
-    def __init__(self, gateway: Gateway, record: ParticipantRecord | None, claim: object, address: str) -> None:
+    def __init__(
+        self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object, address: str
+    ) -> None:
         super().__init__(gateway, record, claim)
         self._address = address
         self._nonce = secrets.token_bytes(NONCE_BYTES)

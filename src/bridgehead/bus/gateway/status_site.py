@@ -25,7 +25,6 @@ from bridgehead.bus.settings import is_loopback
 from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site, json_answer
 from bridgehead.bus.sockets.listen import Listener, listen
 from bridgehead.bus.sockets.origin import own_names, refusal
-from bridgehead.bus.wire.message import Message
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
@@ -103,11 +102,8 @@ class StatusSite(Site):
 
     def _status(self, after: int) -> BusStatus:
         heads = self._tail.heads(after, self._clock.monotonic())
-        self._relay.watcher = self._note
+        self._relay.watcher = lambda message: self._tail.note(message, iso_ms(self._clock.now()))
         return self._describe(self.rates.recent, heads)
-
-    def _note(self, message: Message) -> None:
-        self._tail.note(message, iso_ms(self._clock.now()))
 
     async def _sample(self) -> None:
         bridge = self._relay.bridge

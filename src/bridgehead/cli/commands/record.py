@@ -124,12 +124,9 @@ def _table(shown: Sequence[RecordedEvent], width: int) -> str:
 def _row(recorded: RecordedEvent) -> tuple[str, str, str, str]:
     event = recorded.event
     local = parse_iso(event.at).astimezone()
-    facts = " ".join(f"{key}={_short(value)}" for key, value in event.data.items())
+    texts = {key: v if isinstance(v, str) else msgspec.json.encode(v).decode() for key, v in event.data.items()}
+    facts = " ".join(f"{key}={text}" for key, text in texts.items())
     return str(recorded.seq), f"{local:%m-%d %H:%M:%S}", event.kind, escape_controls(one_line(facts))
-
-
-def _short(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 @click.group(cls=Group)

@@ -52,14 +52,10 @@ def _typed_unless(cancel: Cancel) -> str | None:
     """One line from standard input. A thread that waits in `readline` could not be called off."""
     reader, writer = os.pipe()
     try:
-        with cancel.waking(lambda: _wake(writer)):
+        with cancel.waking(lambda: os.write(writer, b"!")):
             ready, _, _ = select.select([sys.stdin, reader], [], []) if not cancel.cancelled else ([], [], [])
     finally:
         os.close(reader)
         os.close(writer)
     line = sys.stdin.readline() if sys.stdin in ready else ""
     return line.strip() if line else None
-
-
-def _wake(writer: int) -> None:
-    os.write(writer, b"!")

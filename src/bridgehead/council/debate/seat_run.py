@@ -323,7 +323,10 @@ class SeatRun:
             unexplored_domains=tuple(dict.fromkeys(run.roster.unexplored)),
             context_overflow=tuple(run.overflow),
         )
-        self._finish(completed_report(self.task, facts, consolidated(self._run)))
+        self._finish(self._report(facts))
+
+    def _report(self, facts: SeatFacts) -> BridgeReport:
+        return completed_report(self.task, facts, consolidated(self._run))
 
     def _settled_batch(self) -> CallBatch:
         if self._batch is None:

@@ -8,6 +8,9 @@ worker compiles all tests.
 
 A test that fills the stack may have the garbage of others collected there, by chance: what their finalisers then say of
 a full stack is nobody's failure.
+
+Tests of one `xdist_group` share a server or a browser, so they must come to one worker. A pytest whose ids xdist cannot
+mark would spread them without a word, each worker with a server of its own: then nothing is run.
 """
 
 from __future__ import annotations
@@ -38,3 +41,12 @@ def pytest_configure() -> None:
             report(unraisable)
 
     sys.unraisablehook = report_unless_full
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if getattr(session.config.option, "loadgroup", False):
+        spread = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        if spread:
+            raise pytest.UsageError(
+                f"pytest {pytest.__version__} and pytest-xdist do not group tests: {spread[0].nodeid}"
+            )

@@ -120,7 +120,7 @@ demo: .venv/user ## A first look, under two minutes on a bare machine
 
 test: lint .venv/peers .venv/ovos/ready .venv/synapse/ready .venv/wyoming/ready .venv/browser .venv/shells ## ruff, mypy --strict and all tests
 	$(SAY) "tests"
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 
 lint: .venv/dev ## ruff and mypy --strict
 	$(SAY) "ruff"

@@ -34,6 +34,8 @@ NODES = 3
 NODE_LIVES_S = 8.0
 NODE_AWAY_S = 4.0
 WAIT_S = 60.0
+PAUSE_S = 0.1
+"""Between the turns of a satellite, which stays within its limits, and so that many of them meet a loss."""
 SCRIPTS = Path(sys.executable).parent
 SHARED = ("participants.toml", "credentials.json")
 
@@ -152,15 +154,15 @@ async def talk(join: JoinFile, turns: int, tally: Tally) -> None:
             spoken = await satellite.ask(said, wait_s=WAIT_S)
         except (SendRefused, BridgeheadError):
             tally.reported += 1
-            await asyncio.sleep(0.1)
-            continue
-        if not spoken.handled:
-            tally.silent.append(said)
-        elif spoken.text != f"You said: {said}":
-            tally.leaks.append(f"{said}: {spoken.text!r}")
         else:
-            tally.answered += 1
-            tally.longest_s = max(tally.longest_s, time.monotonic() - began)
+            if not spoken.handled:
+                tally.silent.append(said)
+            elif spoken.text != f"You said: {said}":
+                tally.leaks.append(f"{said}: {spoken.text!r}")
+            else:
+                tally.answered += 1
+                tally.longest_s = max(tally.longest_s, time.monotonic() - began)
+        await asyncio.sleep(PAUSE_S)
     await satellite.close()
 
 

@@ -265,10 +265,10 @@ class PendingEnvelopes:
             known, found = cached_desk(rig)
             waiting = [*found.owes, *found.escalated(rig.now_ms())]
             owed = listed_debts(known, waiting)
+            return [_item(rig, *listed, debt.owed) for listed, debt in zip(owed, waiting, strict=True)]
         except BridgeheadError as error:
             self._warn(f"{root}: {error.message}")
             return []
-        return [_item(rig, *listed, debt.owed) for listed, debt in zip(owed, waiting, strict=True)]
 
 
 def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: Obligation) -> PendingItem:

@@ -415,9 +415,11 @@ class BusServer:
 
     async def stop(self) -> None:
         """Close everything in the reverse order of the start; participants are told."""
-        if self._drain is not None:
-            await self._drain()
-        await self._closing.aclose()
+        try:
+            if self._drain is not None:
+                await self._drain()
+        finally:
+            await self._closing.aclose()
 
 
 def foreign_hub(serving: ServingSettings) -> Transport:

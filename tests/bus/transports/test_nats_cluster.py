@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -305,6 +306,29 @@ def test_a_hub_that_is_restarted_answers_what_it_has_and_takes_nothing_more(tmp_
             assert agent.asked == ["why"]
             await satellite.close()
             await second.close()
+
+    run(main())
+
+
+def test_a_bus_stops_while_its_hub_is_on_the_way_back_to_the_fabric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with nats_server(tmp_path) as nats, hub_of(nats.url, tmp_path / "b") as server:
+            fabric = server._drain.__self__
+            on_the_way = asyncio.Event()
+
+            async def begin(*_: object) -> None:
+                on_the_way.set()
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr("bridgehead.bus.transports.nats_client.Follower.begin", begin)
+            lost = fabric._client
+            await lost.close()
+            await on_the_way.wait()
+            assert fabric._client is not lost and not fabric._client.is_closed
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", urlsplit(server.join_url).port)
 
     run(main())
 

@@ -83,11 +83,13 @@ class Fabric:
 
     async def drain(self, wait_s: float = 10.0) -> None:
         """Take nothing more, and answer what was taken; other hubs have the work from now on."""
-        if self._taking is None or self._client is None or self._client.is_closed:
+        from nats.errors import Error
+
+        if self._taking is None:
             return
-        await self._taking.drain()  # what the server has sent us already is ours to answer
-        with suppress(TimeoutError):
+        with suppress(Error, OSError, TimeoutError):  # without a link there is nothing to take, and nobody to answer
             async with asyncio.timeout(wait_s):
+                await self._taking.drain()  # what the server has sent us already is ours to answer
                 while self._open:
                     await asyncio.sleep(0.02)
 

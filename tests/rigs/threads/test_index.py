@@ -7,11 +7,14 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.history import _Objects
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import GitSurvey
 from bridgehead.rigs.threads import index_store
@@ -507,6 +510,18 @@ def import_history(world: World, commits: list[tuple[str, dict[str, str | None]]
     return world.clone("imported")
 
 
+def keep_objects(world: World, clone: Path, how: str) -> None:
+    """Have git keep everything in one pack, packed afresh, or each object in a file of its own."""
+    if how == "repacked":
+        world.git("repack", "-adfq", at=clone)
+    elif how == "loose":
+        packs = clone / ".git/objects/pack"
+        aside = packs.rename(clone / ".git/aside")
+        packs.mkdir()
+        for pack in aside.glob("*.pack"):
+            subprocess.run(["git", "unpack-objects", "-q"], cwd=clone, input=pack.read_bytes(), check=True)
+
+
 def in_both_ways(clone: Path, thread: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
     """The order of a thread and what its history shows, found the short way and from all commits."""
     found = []
@@ -523,9 +538,10 @@ def in_both_ways(clone: Path, thread: str, monkeypatch: pytest.MonkeyPatch) -> t
     return found[0], found[1]
 
 
+@pytest.mark.parametrize("kept", ["imported", "repacked", "loose"])
 @pytest.mark.parametrize("seed", range(6))
 def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history_names(
-    world: World, seed: int, monkeypatch: pytest.MonkeyPatch
+    world: World, seed: int, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
     count: dict[str, int] = {}
@@ -545,6 +561,7 @@ def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history
         written += [path for path in changes if path.count("/") == 1]
         commits.append((chance.choice((f"{kind}: step", "by hand")), changes))
     clone = import_history(world, commits)
+    keep_objects(world, clone, kept)
 
     short, whole = in_both_ways(clone, "thr-a", monkeypatch)
 
@@ -571,15 +588,44 @@ def test_turns_that_are_far_apart_are_found_the_short_way_too(
     assert short == whole and len(whole) == 9 and "rewritten" in "".join(whole)
 
 
-def test_the_order_of_a_long_thread_is_proved_and_not_believed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kept", ["imported", "repacked", "loose"])
+def test_the_order_of_a_long_thread_is_proved_and_not_believed(
+    world: World, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Names and subjects only say which proof is tried first."""
-    names = [f"STATE-{number}.md" for number in (4, 2, 9, 3, 10, 8)]
+    numbers = [4, 2, 9, 3, 10, 8, *range(60, 20, -1), *range(100, 140)]
+    names = [f"STATE-{number}.md" for number in numbers]
     clone = import_history(world, [(f"STATE: thr-a/{name}", {f"thr-a/{name}": name}) for name in names])
+    keep_objects(world, clone, kept)
 
     short, whole = in_both_ways(clone, "thr-a", monkeypatch)
 
     assert short == whole
     assert [line.split()[0] for line in short] == names
+
+
+@pytest.mark.parametrize("kept", ["imported", "repacked"])
+def test_trees_that_are_kept_as_what_they_differ_in_are_neither_read_nor_hashed(
+    world: World, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = import_history(world, [("STATE: next", {f"thr-a/STATE-{n}.md": str(n)}) for n in range(2, 300)])
+    keep_objects(world, clone, kept)
+    counted = []
+    for name, owner in (("has_id", Clone), ("read", _Objects)):
+        monkeypatch.setattr(owner, name, _counting(getattr(owner, name), counted))
+
+    short, whole = in_both_ways(clone, "thr-a", monkeypatch)
+
+    assert short == whole and len(whole) == 298
+    assert 0 < len(counted) < 30
+
+
+def _counting(function: Callable[..., object], counted: list[object]) -> Callable[..., object]:
+    def count(*arguments: object) -> object:
+        counted.append(function)
+        return function(*arguments)
+
+    return count
 
 
 def test_a_thread_that_began_lately_needs_no_older_commits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from bridgehead.rigs.trust.attestation import Signature
 
 REGULAR = "100644"
+DELETED_MODE = "000000"
 SYMLINK = "120000"
 MAX_FILE_BYTES = 50 * 1024 * 1024
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO
 
 from bridgehead.host.child import SignalsHeld
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import Git, Running, require_success
+from bridgehead.rigs.repositories.git.trees import changes_of_trees
 from bridgehead.rigs.repositories.records import (
+    DELETED_MODE,
     MAX_FILE_BYTES,
     SYMLINK,
     CommitRecord,
@@ -33,7 +33,6 @@ _WITHOUT_CHANGES = f"{_COMMITS} --no-walk=unsorted --stdin --no-patch".split()
 # Trees of long threads are large, and each is compared with its neighbour only: more cache is only more memory.
 _SMALL_CACHE = ("core.deltaBaseCacheLimit=4m",)
 _COMMIT = "commit "
-_DELETED_MODE = "000000"
 _HEADERS = re.compile(
     r"commit ([0-9a-f]+)\ntree [0-9a-f]+((?:\nparent [0-9a-f]+)*)"
     r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
@@ -42,8 +41,6 @@ _MISSING = b" missing"
 LONG_HISTORY = 2000  # commits; a shorter one is read whole in no time
 _FEW = 8  # commits that are all asked for sooner than halved further
 _AT_ONCE = 400  # questions whose answers a pipe holds while nobody reads
-_MOST_MISSES = 200  # after as many wrong guesses, reading all of history is the shorter way
-_DIRECTORY = b"40000"
 
 
 def history(git: Git, head: str | None, after: str | None) -> History:
@@ -113,9 +110,12 @@ def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str, fil
         return None
     at_once = len(line) if len(line) < _FEW * files else _FEW
     changed = _tree_changes(line, lambda commits: objects.trees(commits, thread), at_once)
+    if not changed:
+        return []
     stdin = _lines([line[index].partition(" ")[0] for index, _ in changed])
-    commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text) if changed else []
-    changes = _changes_of_trees(clone, objects, [tree for _, tree in changed], commits, thread)
+    commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text)
+    trees, subjects = [tree for _, tree in changed], [commit.subject for commit in commits]
+    changes = changes_of_trees(clone, objects.read, trees, subjects, thread)
     if changes is None:
         return None
     return [CommitRecord(*commit[:-1], found) for commit, found in zip(commits, changes, strict=True)]
@@ -198,100 +198,6 @@ def _tree_changes(
             changed.append((index, tree))
         before = tree
     return changed
-
-
-_Entries = dict[bytes, tuple[bytes, bytes]]  # mode and id, by name
-
-
-def _changes_of_trees(
-    clone: Clone, objects: _Objects, trees: Sequence[str], commits: Sequence[CommitRecord], thread: str
-) -> list[tuple[PathChange, ...]] | None:
-    """Compare each tree with the one before it; None if guessing does not pay.
-
-    Reading long trees one by one is what takes long. So what a commit added is guessed from its subject and the
-    numbers in the names: a tree whose id that explains has proved it, and need not be read.
-    """
-    id_bytes = len(clone.null_id) // 2
-    last = _parse_tree(objects.read(trees[-1]), id_bytes) if trees and trees[-1] else {}
-    unplaced = _by_kind(name for name, (mode, _) in last.items() if mode != _DIRECTORY)
-    content, entries, order, misses = bytearray(), _Entries(), list[bytes](), 0
-    shortest = len(_DIRECTORY) + min(map(len, last), default=0) + 2 + id_bytes
-    end, previous = 0, b""  # of the last entry that was put in: the next one usually follows it
-    found: list[tuple[PathChange, ...]] = []
-    for tree, commit in zip(trees, commits, strict=True):
-        name = _guess(unplaced, commit.subject, entries) if tree else None
-        if name is not None:
-            mode, blob = last[name]
-            index = bisect_left(order, name)
-            follows = bool(index) and order[index - 1] == previous
-            at = end if follows else _place_in(content, entries, order, index, shortest)
-            entry = b"%b %b\0%b" % (mode, name, blob)
-            content[at:at] = entry
-            if clone.has_id(b"tree", content, tree):
-                entries[name] = last[name]
-                order.insert(index, name)
-                found.append((_tree_change("A", thread, name, mode, blob),))
-                end, previous = at + len(entry), name
-                continue
-        misses += 1
-        if misses > _MOST_MISSES:
-            return None
-        content = bytearray(objects.read(tree) if tree else b"")
-        before, entries = entries, _parse_tree(content, id_bytes)
-        order = sorted(name + b"/" if mode == _DIRECTORY else name for name, (mode, _) in entries.items())
-        previous = b""
-        found.append(tuple(_compare_trees(before, entries, thread)))
-    return found
-
-
-def _place_in(content: bytearray, entries: _Entries, order: Sequence[bytes], index: int, shortest: int) -> int:
-    """Return where a tree has the entry of that index, or its end; none is shorter than `shortest`."""
-    if index == len(order):
-        return len(content)
-    mode, blob = entries[name := order[index].rstrip(b"/")]
-    # Ids are found faster than names, which are alike.
-    return content.find(blob, index * shortest) - len(mode) - len(name) - 2
-
-
-def _parse_tree(content: bytes | bytearray, id_bytes: int) -> _Entries:
-    entries: _Entries = {}
-    start = 0
-    while start < len(content):
-        end = content.index(b"\0", start)
-        mode, _, name = bytes(content[start:end]).partition(b" ")
-        start = end + 1 + id_bytes
-        entries[name] = (mode, bytes(content[end + 1 : start]))
-    return entries
-
-
-def _compare_trees(before: _Entries, after: _Entries, thread: str) -> Iterator[PathChange]:
-    old, new = ({name: e for name, e in tree.items() if e[0] != _DIRECTORY} for tree in (before, after))
-    for name in sorted(old.keys() | new.keys()):
-        if old.get(name) != new.get(name):
-            status = "D" if name not in new else "M" if name in old else "A"
-            mode, blob = new.get(name) or (_DELETED_MODE.encode(), bytes(len(old[name][1])))
-            yield _tree_change(status, thread, name, mode, blob)
-
-
-def _tree_change(status: str, thread: str, name: bytes, mode: bytes, blob: bytes) -> PathChange:
-    return PathChange(status, f"{thread}/{os.fsdecode(name)}", blob.hex(), mode.decode())
-
-
-def _by_kind(names: Iterable[bytes]) -> dict[bytes, list[bytes]]:
-    """Sort names by what stands before their numbers, the lowest number last."""
-    kinds: dict[bytes, list[bytes]] = {}
-    for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
-        kinds.setdefault(name.removesuffix(b".md").rstrip(b"0123456789").rstrip(b"-"), []).append(name)
-    return kinds
-
-
-def _guess(unplaced: Mapping[bytes, list[bytes]], subject: str, placed: _Entries) -> bytes | None:
-    """Return the lowest number of the kind a commit speaks of that is not in its tree yet."""
-    kind = subject.partition(":")[0].encode() if len(unplaced) > 1 else next(iter(unplaced), b"")
-    names = unplaced.get(kind, [])
-    while names and names[-1] in placed:
-        names.pop()
-    return names[-1] if names else None
 
 
 def index_commits(git: Git) -> None:
@@ -410,7 +316,7 @@ def _read_change(described: str, path: str) -> PathChange:
     parents = len(described) - len(described.lstrip(":"))
     words = described[parents:].split(" ")
     mode = words[parents]
-    status = "D" if mode == _DELETED_MODE else "A" if set(words[-1]) == {"A"} else "M"
+    status = "D" if mode == DELETED_MODE else "A" if set(words[-1]) == {"A"} else "M"
     return PathChange(status, path, words[2 * parents + 1], mode)
 
 

@@ -522,15 +522,32 @@ def keep_objects(world: World, clone: Path, how: str) -> None:
             subprocess.run(["git", "unpack-objects", "-q"], cwd=clone, input=pack.read_bytes(), check=True)
 
 
-def in_both_ways(clone: Path, thread: str, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
+def write_table(world: World, clone: Path, which: str) -> None:
+    """Have git keep a table of all commits, of all but the last, or one that something happened to."""
+    if which == "older":
+        before = world.git("rev-parse", "HEAD~1", at=clone)
+        command = ["git", "commit-graph", "write", "--stdin-commits"]
+        subprocess.run(command, cwd=clone, input=before.encode(), check=True)
+    elif which != "none":
+        world.git("commit-graph", "write", "--reachable", at=clone)
+    table = clone / ".git/objects/info/commit-graph"
+    if which == "damaged":
+        content = table.read_bytes()
+        table.unlink()
+        table.write_bytes(content[: len(content) // 2])
+
+
+def in_both_ways(
+    clone: Path, thread: str, monkeypatch: pytest.MonkeyPatch, long: int = 1
+) -> tuple[list[str], list[str]]:
     """The order of a thread and what its history shows, found the short way and from all commits."""
     found = []
-    for shortest in (1, sys.maxsize):
+    for shortest in (long, sys.maxsize):
         monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", shortest)
         (clone / ".git/bridgehead/envelopes.idx").unlink(missing_ok=True)
         index = EnvelopeIndex(GitRepository(clone), thread, with_findings=True, with_history=False)
         is_short_way = index.put_in_order(thread)
-        assert is_short_way == (shortest == 1) and not index.is_placed
+        assert is_short_way == (shortest == long) and not index.is_placed
         if not is_short_way:
             index.place()
         listed = sorted(index.thread(thread).envelopes, key=lambda one: one.turn.order_key())
@@ -568,10 +585,21 @@ def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history
     assert short == whole and len(whole) > 20
 
 
-@pytest.mark.parametrize("at_once", [3, 400])
+@pytest.mark.parametrize(
+    ("kept", "table", "at_once"),
+    [
+        ("imported", "none", 3),
+        ("imported", "none", 400),
+        ("imported", "whole", 400),
+        ("imported", "older", 400),
+        ("imported", "damaged", 400),
+        ("repacked", "whole", 3),
+        ("loose", "whole", 400),
+    ],
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_turns_that_are_far_apart_are_found_the_short_way_too(
-    world: World, seed: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+    world: World, seed: int, kept: str, table: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr("bridgehead.rigs.repositories.git.history._AT_ONCE", at_once)
@@ -582,8 +610,10 @@ def test_turns_that_are_far_apart_are_found_the_short_way_too(
         commits[number][1][f"thr-a/STATE-{turn}.md"] = f"{turn}"
     commits[chance.randrange(140, 148)][1]["thr-a/STATE-3.md"] = "changed in place"
     clone = import_history(world, commits)
+    keep_objects(world, clone, kept)
+    write_table(world, clone, table)
 
-    short, whole = in_both_ways(clone, "thr-a", monkeypatch)
+    short, whole = in_both_ways(clone, "thr-a", monkeypatch, 20)
 
     assert short == whole and len(whole) == 9 and "rewritten" in "".join(whole)
 
@@ -611,7 +641,7 @@ def test_trees_that_are_kept_as_what_they_differ_in_are_neither_read_nor_hashed(
     clone = import_history(world, [("STATE: next", {f"thr-a/STATE-{n}.md": str(n)}) for n in range(2, 300)])
     keep_objects(world, clone, kept)
     counted = []
-    for name, owner in (("has_id", Clone), ("read", _Objects)):
+    for name, owner in (("tree_id", Clone), ("read", _Objects)):
         monkeypatch.setattr(owner, name, _counting(getattr(owner, name), counted))
 
     short, whole = in_both_ways(clone, "thr-a", monkeypatch)
@@ -641,9 +671,45 @@ def test_a_thread_that_began_lately_needs_no_older_commits(world: World, monkeyp
     ]
 
 
+@pytest.mark.parametrize("kept", ["imported", "repacked"])
+def test_turns_are_looked_for_where_their_trees_lie_in_a_pack(
+    world: World, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[tuple[str, dict[str, str | None]]] = [
+        ("by hand", {f"thr-b/STATE-{number}.md": str(number)}) for number in range(2, 1002)
+    ]
+    turns = {57: "REQUEST", 203: "ACK", 204: "STATE", 511: "STATE-2", 700: "ACK-2", 888: "RESULT"}
+    for number, name in turns.items():
+        commits[number] = ("by hand", {f"thr-a/{name}.md": name})
+    clone = import_history(world, commits)
+    keep_objects(world, clone, kept)
+    write_table(world, clone, "whole")
+    asked: list[str] = []
+    trees = _Objects.trees
+    monkeypatch.setattr(_Objects, "trees", lambda self, names, path: asked.extend(names) or trees(self, names, path))
+
+    short, whole = in_both_ways(clone, "thr-a", monkeypatch)
+
+    assert short == whole
+    assert [line.split()[0] for line in short] == [f"{name}.md" for name in turns.values()]
+    assert len(asked) < 5 * len(turns), "halving takes ten questions for each"
+
+
+def test_a_history_that_was_cut_off_begins_where_it_was_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = import_history(world, [("STATE: next", {f"thr-a/STATE-{n}.md": str(n)}) for n in range(2, 60)])
+    write_table(world, clone, "whole")
+    world.git("fetch", "-q", "--depth=5", world.remote.as_uri(), "main", at=clone)
+
+    short, whole = in_both_ways(clone, "thr-a", monkeypatch)
+
+    assert short == whole
+    assert len({line.split()[1] for line in short}) == 5
+
+
+@pytest.mark.parametrize("table", ["none", "whole"])
 @pytest.mark.parametrize("later", [0, 2])
 def test_a_history_that_is_no_single_line_is_read_whole(
-    world: World, later: int, monkeypatch: pytest.MonkeyPatch
+    world: World, later: int, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone = import_history(world, [("one", {"thr-a/STATE.md": "one"}), ("two", {"thr-a/STATE-2.md": "two"})])
     world.git("checkout", "-q", "-b", "side", "HEAD~1", at=clone)
@@ -651,6 +717,7 @@ def test_a_history_that_is_no_single_line_is_read_whole(
     world.git("merge", "-q", "--no-edit", "main", at=clone)
     for number in range(later):
         world.git("commit", "-q", "--allow-empty", "-m", f"later {number}", at=clone)
+    write_table(world, clone, table)
     monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", 1)
 
     head = GitRepository(clone).head().commit or ""

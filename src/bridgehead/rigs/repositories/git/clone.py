@@ -69,11 +69,11 @@ class Clone:
         """Return the id git gives this content."""
         return self._hash(b"blob %d\0" % len(content) + content).hexdigest()
 
-    def has_id(self, kind: bytes, content: bytearray, name: str) -> bool:
-        """Tell whether an object of this kind and content is the one of that name."""
-        hashed = self._hash(b"%b %d\0" % (kind, len(content)))
+    def tree_id(self, content: bytes | bytearray) -> str:
+        """Return the id git gives a tree of this content."""
+        hashed = self._hash(b"tree %d\0" % len(content))
         hashed.update(content)
-        return hashed.hexdigest() == name
+        return hashed.hexdigest()
 
     def blob_on_disk(self, path: str) -> str | None:
         """Return the id of the file at this path of the work tree; None where no file is, or none we read."""

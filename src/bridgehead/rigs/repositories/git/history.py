@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import pairwise
 from typing import IO
 
 from bridgehead.host.child import SignalsHeld
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import Git, Running, require_success
-from bridgehead.rigs.repositories.git.trees import changes_of_trees
+from bridgehead.rigs.repositories.git.commit_line import CommitLine, line_to
+from bridgehead.rigs.repositories.git.trees import Packs, changes_of_trees, likely_changes
 from bridgehead.rigs.repositories.records import (
     DELETED_MODE,
     MAX_FILE_BYTES,
@@ -105,17 +108,24 @@ def thread_commits(clone: Clone, head: str, thread: str, files: int = 0) -> list
 
 
 def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str, files: int) -> list[CommitRecord] | None:
-    line = _line_with(objects, clone.git, head, thread, may_be_new=files < LONG_HISTORY)
+    line = _line_with(objects, clone, head, thread, may_be_new=files < LONG_HISTORY)
     if line is None:
         return None
-    at_once = len(line) if len(line) < _FEW * files else _FEW
-    changed = _tree_changes(line, lambda commits: objects.trees(commits, thread), at_once)
-    if not changed:
-        return []
-    stdin = _lines([line[index].partition(" ")[0] for index, _ in changed])
-    commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text)
-    trees, subjects = [tree for _, tree in changed], [commit.subject for commit in commits]
-    changes = changes_of_trees(clone, objects.read, trees, subjects, thread)
+
+    def trees_at(places: list[int]) -> list[str]:
+        return objects.trees([line[place] for place in places], thread)
+
+    with closing(Packs(clone)) as packs:
+        at_once, likely = len(line) if len(line) < _FEW * files else _FEW, set[int]()
+        if at_once == _FEW and (now := trees_at([len(line) - 1])[0]):
+            likely = likely_changes(clone, packs, objects.read(now), line)
+        changed = _tree_changes(len(line), trees_at, at_once, likely)
+        if not changed:
+            return []
+        stdin = _lines([line[index] for index, _ in changed])
+        commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text)
+        trees, subjects = [tree for _, tree in changed], [commit.subject for commit in commits]
+        changes = changes_of_trees(clone, packs, objects.read, trees, subjects, thread)
     if changes is None:
         return None
     return [CommitRecord(*commit[:-1], found) for commit, found in zip(commits, changes, strict=True)]
@@ -129,9 +139,9 @@ class _Objects:
         self._running: dict[str, Running] = {}
 
     def trees(self, commits: Sequence[str], path: str) -> list[str]:
-        """Return the id of the directory in each commit, which its parents may follow; empty where there is none."""
+        """Return the id of the directory in each commit, empty where there is none."""
         form = "--batch-check=%(objectname) %(objecttype)"
-        names = [f"{commit.partition(' ')[0]}:{path}" for commit in commits]
+        names = [f"{commit}:{path}" for commit in commits]
         if len(names) > _AT_ONCE:
             answer = self._git.ask("cat-file", "--buffer", form, stdin=_lines(names), settings=_SMALL_CACHE)
             answers = require_success("cat-file", answer).stdout.splitlines(keepends=True)
@@ -160,37 +170,43 @@ class _Objects:
         return self._running[form].converse(_lines(names))
 
 
-def _line_with(objects: _Objects, git: Git, head: str, thread: str, *, may_be_new: bool) -> list[str] | None:
-    """Return the last commits, each with its parent, oldest first, back to one without the thread or to the first."""
+def _line_with(objects: _Objects, clone: Clone, head: str, thread: str, *, may_be_new: bool) -> CommitLine | None:
+    """Return the last commits, back to one without the thread or to the first."""
+    line = line_to(clone, head)
+    if line and len(line) >= LONG_HISTORY:
+        return line
     width = 2 * (len(head) + 1)  # of a commit with its parent; a merge has more than one
     for most in (LONG_HISTORY, None) if may_be_new else (None,):
         limit = (f"--max-count={most}",) if most else ()
-        listed = git.read("rev-list", "--parents", "--reverse", *limit, head, "--").text
+        listed = clone.git.read("rev-list", "--parents", "--reverse", *limit, head, "--").text
         second = listed.index("\n") + 1  # the first may have no parent
         lines = listed.split("\n")[:-1]
         if (most and len(lines) < most) or second > width or listed[second + width - 1 :: width].strip("\n"):
             return None
-        if most is None or not objects.trees(lines[:1], thread)[0]:
-            return lines
+        line = CommitLine(lines)
+        if most is None or not objects.trees([line[0]], thread)[0]:
+            return line
+        if longer := line_to(clone, lines[0].partition(" ")[2], *lines):
+            return longer
     return None
 
 
 def _tree_changes(
-    commits: Sequence[str], trees_of: Callable[[list[str]], list[str]], at_once: int
+    count: int, trees_at: Callable[[list[int]], list[str]], at_once: int, likely: Iterable[int]
 ) -> list[tuple[int, str]]:
     """Return where the tree differs from that of the commit before, with the tree from there on.
 
-    Halves range after range until `at_once` commits are left of one: git puts trees together from those of commits
-    nearby, which it has at hand then.
+    Looks at `likely` places, and halves range after range until `at_once` commits are left of one: git puts trees
+    together from those of commits nearby, which it has at hand then.
     """
-    ranges = [(0, len(commits) - 1)]
-    known = dict(zip(ranges[0], trees_of([commits[0], commits[-1]]), strict=True))
+    asked = sorted({0, count - 1, *likely})
+    known, ranges = dict(zip(asked, trees_at(asked), strict=True)), list(pairwise(asked))
     while ranges:
         low, high = ranges.pop()
-        if known[low] != known[high]:
+        if known[low] != known[high] and high - low > 1:
             middle = (low + high) // 2
             asked = [middle] if high - low > at_once else list(range(low + 1, high))
-            known |= zip(asked, trees_of([commits[index] for index in asked]), strict=True)
+            known |= zip(asked, trees_at(asked), strict=True)
             ranges += [(middle, high), (low, middle)] if asked == [middle] else []
     before, changed = "", []
     for index, tree in sorted(known.items()):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import unpack_from
 
 from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.commit_line import CommitLine
 from bridgehead.rigs.repositories.records import DELETED_MODE, PathChange
 
 _MOST_MISSES = 200  # after as many wrong guesses, reading all of history is the shorter way
@@ -31,21 +33,45 @@ _LONGEST_COPY = 0x10000
 
 _Entries = dict[bytes, tuple[bytes, bytes]]  # mode and id, by name
 _Place = tuple[int, int]  # which pack, and where in it
+_NOWHERE: _Place = (-1, -1)
 _Delta = tuple[int, bytes]  # of which tree, and what makes the other of it
 
 
+def likely_changes(clone: Clone, packs: Packs, content: bytes, line: CommitLine) -> set[int]:
+    """Return the places in a line of commits where a thread whose tree now has this `content` was probably changed.
+
+    A tree that it may have had lies in a pack beside those of the commits that had it. Being there proves nothing.
+    """
+    at = [packs.place(clone.tree_id(content))]
+    kinds = _by_kind(entries := _parse(content, len(clone.null_id) // 2))
+    while at[-1]:
+        at.append(None)
+        for names in filter(None, kinds.values()):
+            mode, blob = entries[names[-1]]
+            before = content.replace(b"%b %b\0%b" % (mode, names[-1], blob), b"", 1)
+            if place := packs.place(clone.tree_id(before)):
+                at[-1], content = place, before
+                names.pop()
+                break
+    places = line.in_table
+    # Git writes trees as they come, but packs those of new commits first.
+    if places and (packs.place(line.tree(0)) or _NOWHERE) > (packs.place(line.tree(places[-1])) or _NOWHERE):
+        places = places[::-1]
+    found = set[int]()
+    for place in filter(None, at):
+        nearest = bisect_left(places, place, key=lambda index: packs.place(line.tree(index)) or _NOWHERE)
+        found.update(places[max(nearest - 2, 0) : nearest + 1])
+    return found
+
+
 def changes_of_trees(
-    clone: Clone, read: Callable[[str], bytes], trees: Sequence[str], subjects: Sequence[str], thread: str
+    clone: Clone, packs: Packs, read: Callable[[str], bytes], trees: Sequence[str], subjects: Sequence[str], thread: str
 ) -> list[tuple[PathChange, ...]] | None:
     """Compare each tree with the one before it, the first with nothing; None if guessing does not pay.
 
     An empty name stands for a directory that is not there.
     """
-    packs = Packs(clone)
-    try:
-        deltas = packs.deltas(trees)
-    finally:
-        packs.close()
+    deltas = packs.deltas(trees)
     for known in (deltas, {}):
         try:
             return _changes(ExpectedTrees(clone, trees, known), read, trees, subjects, thread)
@@ -103,7 +129,7 @@ def _guess(kinds: Mapping[bytes, list[bytes]], subject: str, entries: _Entries) 
     return names[-1] if names else None
 
 
-def _parse(content: bytearray, id_bytes: int) -> _Entries:
+def _parse(content: bytes | bytearray, id_bytes: int) -> _Entries:
     entries: _Entries = {}
     start = 0
     while start < len(content):
@@ -156,7 +182,7 @@ class ExpectedTrees:
             self._unproved.setdefault(base, []).append(step)
             accepted = True
         else:
-            accepted = self._clone.has_id(b"tree", content, self._trees[step])
+            accepted = self._clone.tree_id(content) == self._trees[step]
         if accepted:
             self.take(step, content)
         return accepted
@@ -196,11 +222,11 @@ class Packs:
 
     def deltas(self, names: Sequence[str]) -> dict[int, _Delta]:
         """Return which of these objects are kept as short deltas of others of them, and as which."""
-        places = {place: index for index, name in enumerate(names) if (place := self._place(name))}
+        places = {place: index for index, name in enumerate(names) if (place := self.place(name))}
         found = ((index, self._delta(place)) for place, index in places.items())
         return {index: (places[base], delta) for index, (base, delta) in found if base in places}
 
-    def _place(self, name: str) -> _Place | None:
+    def place(self, name: str) -> _Place | None:
         wanted, width = bytes.fromhex(name), self._id_bytes
         for number, (index, _) in enumerate(self._packs if wanted else ()):
             low, high = unpack_from(">II", bytes(4) + index[_COUNTS:_NAMES], 4 * wanted[0])

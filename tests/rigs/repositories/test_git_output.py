@@ -11,6 +11,7 @@ from bridgehead.errors import FileError, ProcessError, UserError
 from bridgehead.rigs.operations.init import InitRequest, check_identity, init
 from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.command import Git, GitAnswer, require_success
+from bridgehead.rigs.repositories.git.history import _Objects, newest_commits
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.git.survey import parse_status
 from rigs.support.git_world import World, envelope
@@ -227,3 +228,46 @@ def test_settings_that_git_did_not_read_are_not_taken_for_none(
     monkeypatch.setattr(Git, "ask", ask)
     with pytest.raises(GitFailed, match="did not read the settings"):
         GitRepository(clone).wire(pushing=True)
+
+
+@pytest.mark.parametrize("kept", ["plain", "flags", "split", "sparse", "sha256"])
+def test_what_the_index_lists_is_tracked_however_git_keeps_it(world: World, kept: str) -> None:
+    """Names are sorted there, so that its beginning mostly says what it lacks."""
+    world.git("init", "-q", *(["--object-format=sha256"] if kept == "sha256" else []), "kept", at=world.base)
+    place = world.base / "kept"
+    listed = [".a", ".bridge/config.yaml", ".c/deep/x.md", *(f"thr-{number:03d}/ACK.md" for number in range(300))]
+    for path in listed:
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_text(path)
+    if kept == "flags":
+        world.git("add", "--intent-to-add", ".a", at=place)
+    world.git("add", "--all", *([":!.a"] if kept == "flags" else []), at=place)
+    world.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all", at=place)
+    if kept == "split":
+        world.git("update-index", "--split-index", at=place)
+    if kept == "sparse":
+        world.git("sparse-checkout", "set", "--cone", "--sparse-index", "thr-000", at=place)
+
+    repository = GitRepository(place)
+
+    assert [path for path in listed if not repository.is_tracked(path)] == []
+    absent = [".", ".bridge", ".bridge/", ".bridge/config.yam", ".bridge/config.yamlx", ".c/deep/y.md", "thr-000", "z"]
+    assert [path for path in absent if repository.is_tracked(path)] == []
+
+
+def test_commits_read_one_by_one_are_those_of_the_log(world: World, clone: Path) -> None:
+    messages = ["STATE: one", "ACK: two\n\n    indented\n\nand more\n", "x", "umlaut"]
+    for number, message in enumerate(messages):
+        (clone / "demo-01").mkdir(exist_ok=True)
+        (clone / f"demo-01/STATE-{number}.md").write_text(message)
+        world.git("add", ".", at=clone)
+        encoding = ["-c", "i18n.commitEncoding=ISO-8859-1"] if message == "umlaut" else []
+        world.git(*encoding, "commit", "-q", "--allow-empty-message", "-m", message, at=clone)
+        git = GitRepository(clone)._clone.git
+        names = world.git("rev-list", "HEAD", at=clone).split()
+        objects = _Objects(git)
+        try:
+            found = objects.commits(names)
+        finally:
+            objects.let_go()
+        assert [one._replace(changes=()) for one in newest_commits(git, "HEAD", 9)] == found

@@ -83,7 +83,7 @@ def _is_self_contained(identities: Identities, envelopes: Sequence[ListedEnvelop
 def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterable[str]:
     """The whole of a thread, in pieces; only the plain form is cached."""
     thread_id = wanted_thread(rig, typed)
-    survey = rig.repository.survey(thread_id)
+    survey = rig.repository.survey(thread_id, untracked=False)
     state = state_of(survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir))
     cache = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
     found = cache.find(state) if style == PLAIN else None

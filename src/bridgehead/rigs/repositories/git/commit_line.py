@@ -68,20 +68,26 @@ class CommitTable:
         row, odd = divmod(self._table.find(bytes.fromhex(commit), self._names, end) - self._names, self._id_bytes)
         if row < 0 or odd:
             raise ValueError("a newer commit")
-        numbers = array("I", self._table[self._data : self._data + self._count * self._width])
-        if sys.byteorder == "little":
-            numbers.byteswap()
-        parents, others = (numbers[self._id_bytes // 4 + nth :: self._width // 4].tolist() for nth in (0, 1))
+        others, following = self._parents(1), self._parents(0).tolist()
         rows: list[int] = []
         for _ in range(self._count):
             rows.append(row)
-            row = parents[row]
+            row = following[row]
             if row == _NO_PARENT:
                 break
-        merges = others.count(_NO_PARENT) < self._count and any(others[row] != _NO_PARENT for row in rows)
+        none = array("I", [_NO_PARENT]) * self._count
+        merges = others != none and any(others[row] != _NO_PARENT for row in rows)
         if row != _NO_PARENT or merges:
             raise ValueError("no single line")
         return rows[::-1]
+
+    def _parents(self, which: int) -> array[int]:
+        """Return the rows of the first or second parents."""
+        numbers = memoryview(self._table)[self._data : self._data + self._count * self._width].cast("I")
+        rows = array("I", numbers[self._id_bytes // 4 + which :: self._width // 4].tobytes())
+        if sys.byteorder == "little":
+            rows.byteswap()
+        return rows
 
 
 def line_to(clone: Clone, commit: str, *listed: str) -> CommitLine | None:

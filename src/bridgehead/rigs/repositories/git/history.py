@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
-from typing import IO
 
 from bridgehead.host.child import SignalsHeld
 from bridgehead.rigs.repositories.errors import GitFailed
@@ -41,6 +41,7 @@ _HEADERS = re.compile(
     r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
 )
 _MISSING = b" missing"
+_ENDED = "git cat-file ended before it had answered"
 LONG_HISTORY = 2000  # commits; a shorter one is read whole in no time
 _FEW = 8  # commits that are all asked for sooner than halved further
 _AT_ONCE = 400  # questions whose answers a pipe holds while nobody reads
@@ -122,8 +123,7 @@ def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str, fil
         changed = _tree_changes(len(line), trees_at, at_once, likely)
         if not changed:
             return []
-        stdin = _lines([line[index] for index, _ in changed])
-        commits = parse_log(clone.git.read(*_WITHOUT_CHANGES, stdin=stdin).text)
+        commits = objects.commits([line[index] for index, _ in changed])
         trees, subjects = [tree for _, tree in changed], [commit.subject for commit in commits]
         changes = changes_of_trees(clone, packs, objects.read, trees, subjects, thread)
     if changes is None:
@@ -136,38 +136,49 @@ class _Objects:
 
     def __init__(self, git: Git) -> None:
         self._git = git
-        self._running: dict[str, Running] = {}
+        self._running: Running | None = None
 
     def trees(self, commits: Sequence[str], path: str) -> list[str]:
         """Return the id of the directory in each commit, empty where there is none."""
-        form = "--batch-check=%(objectname) %(objecttype)"
         names = [f"{commit}:{path}" for commit in commits]
         if len(names) > _AT_ONCE:
-            answer = self._git.ask("cat-file", "--buffer", form, stdin=_lines(names), settings=_SMALL_CACHE)
-            answers = require_success("cat-file", answer).stdout.splitlines(keepends=True)
+            answer = self._git.ask("cat-file", "--buffer", "--batch-check", stdin=_lines(names), settings=_SMALL_CACHE)
+            headers = require_success("cat-file", answer).stdout.splitlines()
         else:
-            stream = self._ask(form, names)
-            answers = [stream.readline() for _ in names]
-        if not all(answers) or len(answers) < len(names):
-            raise GitFailed("git cat-file ended before it had answered")
-        return [line[:-6].decode() if line.endswith(b" tree\n") else "" for line in answers]
+            headers = [header for header, _ in self._contents(names)]
+        if len(headers) < len(names):
+            raise GitFailed(_ENDED)
+        return [header.partition(b" ")[0].decode() if b" tree " in header else "" for header in headers]
+
+    def commits(self, names: Sequence[str]) -> list[CommitRecord]:
+        """Return these commits without what they changed."""
+        contents = [] if len(names) > _AT_ONCE else [content for _, content in self._contents(names)]
+        if not contents or any(b"\nencoding " in content for content in contents):
+            return parse_log(self._git.read(*_WITHOUT_CHANGES, stdin=_lines(names)).text)
+        return [_read_commit(_as_logged(*commit), []) for commit in zip(names, contents, strict=True)]
 
     def read(self, name: str) -> bytes:
-        answers = self._ask("--batch", [name])
-        size = answers.readline().rstrip(b"\n").rpartition(b" ")[2]
-        if not size.isdigit():
+        [(header, content)] = self._contents([name])
+        if header.endswith(_MISSING):
             raise GitFailed(f"git cat-file does not find the tree {name}")
-        return answers.read(int(size) + 1)[:-1]
+        return content
 
     def let_go(self) -> None:
-        for running in self._running.values():
-            running.abandon()
+        if self._running is not None:
+            self._running.abandon()
 
-    def _ask(self, form: str, names: Sequence[str]) -> IO[bytes]:
-        if form not in self._running:
+    def _contents(self, names: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield of each object what it is and what it holds."""
+        if self._running is None:
             with SignalsHeld():
-                self._running[form] = self._git.start("cat-file", form, takes_input=True, settings=_SMALL_CACHE)
-        return self._running[form].converse(_lines(names))
+                self._running = self._git.start("cat-file", "--batch", takes_input=True, settings=_SMALL_CACHE)
+        answers = self._running.converse(_lines(names))
+        for _ in names:
+            header = answers.readline().removesuffix(b"\n")
+            size = header.rpartition(b" ")[2]
+            if not header:
+                raise GitFailed(_ENDED)
+            yield header, answers.read(int(size) + 1)[:-1] if size.isdigit() else b""
 
 
 def _line_with(objects: _Objects, clone: Clone, head: str, thread: str, *, may_be_new: bool) -> CommitLine | None:
@@ -334,6 +345,13 @@ def _read_change(described: str, path: str) -> PathChange:
     mode = words[parents]
     status = "D" if mode == DELETED_MODE else "A" if set(words[-1]) == {"A"} else "M"
     return PathChange(status, path, words[2 * parents + 1], mode)
+
+
+def _as_logged(name: str, content: bytes) -> str:
+    """Return a commit as a log shows it, where the message is indented."""
+    headers, _, message = os.fsdecode(content).partition("\n\n")
+    indented = message.replace("\n", "\n    ")
+    return f"commit {name}\n{headers}\n\n    {indented}"
 
 
 def _read_commit(record: str, changes: list[PathChange]) -> CommitRecord:

@@ -181,7 +181,7 @@ class GitRepository(WorkTree):
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""
-        if not may_list(self._clone.location.index_file, path):
+        if not may_list(self._clone.location.index_file, path, len(self._clone.null_id) // 2):
             return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.rigs.envelope.names import is_thread_directory
-from bridgehead.rigs.repositories.git.command import Git
+from bridgehead.rigs.repositories.git.command import Git, require_success
 from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, Stamp, TrackedFile
 from bridgehead.rigs.repositories.work_tree import directory_stamp, names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
-_ENTRIES_ELSEWHERE = (b"link", b"sdir")  # a split index; directories that stand for their files
+_BEGINNING = 1 << 14  # bytes of an index that are read first
+_MORE_FLAGS = b"\x40"
+_DIRECTORIES_FOR_FILES = b"sdir"
 # Looking into a submodule would start git there.
 _STATUS = "status --porcelain=v2 -z --branch --ignore-submodules=dirty --find-renames".split()
+_ALONE = ("index.threads=1", "core.preloadIndex=false")  # several threads of git take more time together
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
 _MODE_END = 6
 _FEW = 50
@@ -34,7 +37,8 @@ class GitSurvey:
         self._index_file = index_file
         self._index_stamp = _stamp(index_file)
         self._limits = ("--", thread) if thread else ("--",)
-        listed = git.read(*_STATUS, f"--untracked-files={'normal' if untracked else 'no'}", *self._limits)
+        shown = f"--untracked-files={'normal' if untracked else 'no'}"
+        listed = require_success("status", git.ask(*_STATUS, shown, *self._limits, settings=_ALONE))
         self.head, self.branch, self.ahead, self.dirty = parse_status(listed.fields)
         self._top_level = top_level
         self._thread = thread
@@ -142,13 +146,33 @@ def _dirty_files(entries: list[str]) -> Iterator[DirtyFile]:
             yield DirtyFile(fields[1].replace(".", " "), fields[-1], origin)
 
 
-def may_list(index_file: Path, path: str) -> bool:
+def may_list(index_file: Path, path: str, id_bytes: int) -> bool:
     """Tell whether an index could list `path`; only a no is certain."""
+    wanted = path.encode("utf-8", "surrogateescape")
     try:
-        content = index_file.read_bytes()
+        with index_file.open("rb") as file:
+            start = file.read(_BEGINNING)
+            if int.from_bytes(start[4:8], "big") not in _WHOLE_NAMES or any(index_file.parent.glob("sharedindex.*")):
+                return True
+            if _is_past(wanted, start, id_bytes):
+                return False
+            content = start + file.read()
+            return wanted in content or _DIRECTORIES_FOR_FILES in content
     except FileNotFoundError:
         return False
     except OSError:
         return True
-    whole = int.from_bytes(content[4:8], "big") in _WHOLE_NAMES
-    return not whole or any(name in content for name in (path.encode("utf-8", "surrogateescape"), *_ENTRIES_ELSEWHERE))
+
+
+def _is_past(wanted: bytes, index: bytes, id_bytes: int) -> bool:
+    """Tell whether the beginning of an index shows names, which are sorted, before and after one that it lacks."""
+    at = 12
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        flags = at + 40 + id_bytes
+        start = flags + (4 if index[flags : flags + 1] >= _MORE_FLAGS else 2)
+        end = index.find(b"\0", start)
+        name = index[start:end]
+        if end < 0 or name >= wanted or (name.endswith(b"/") and wanted.startswith(name)):
+            return end > 0 and name > wanted
+        at += (end - at + 8) & ~7
+    return False

@@ -53,14 +53,14 @@ def likely_changes(clone: Clone, packs: Packs, content: bytes, line: CommitLine)
                 at[-1], content = place, before
                 names.pop()
                 break
-    places = line.in_table
-    # Git writes trees as they come, but packs those of new commits first.
+    places, after = line.in_table, 1
+    # Git writes trees as they come, but packs those of new commits first, and a tree with the last commit that has it.
     if places and (packs.place(line.tree(0)) or _NOWHERE) > (packs.place(line.tree(places[-1])) or _NOWHERE):
-        places = places[::-1]
+        places, after = places[::-1], 2
     found = set[int]()
     for place in filter(None, at):
         nearest = bisect_left(places, place, key=lambda index: packs.place(line.tree(index)) or _NOWHERE)
-        found.update(places[max(nearest - 2, 0) : nearest + 1])
+        found.update(places[max(nearest - after, 0) : max(nearest - after, 0) + 2])
     return found
 
 
@@ -203,7 +203,7 @@ class Packs:
 
     def __init__(self, clone: Clone) -> None:
         self._id_bytes = len(clone.null_id) // 2
-        self._packs: list[tuple[mmap, int]] = []  # the index, and the file it is of
+        self._packs: list[tuple[mmap, tuple[int, ...], int]] = []  # the index, its counts, and the file it is of
         for path in sorted((clone.location.common_dir / "objects" / "pack").glob("*.idx")):
             try:
                 self._open(path)
@@ -214,11 +214,12 @@ class Packs:
         with path.open("rb") as file:
             index = mmap(file.fileno(), 0, access=ACCESS_READ)
         if index[:_COUNTS] == _VERSION_2:
-            self._packs.append((index, os.open(path.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)))
+            counts = (0, *unpack_from(">256I", index, _COUNTS))
+            self._packs.append((index, counts, os.open(path.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)))
 
     def close(self) -> None:
         while self._packs:
-            os.close(self._packs.pop()[1])
+            os.close(self._packs.pop()[-1])
 
     def deltas(self, names: Sequence[str]) -> dict[int, _Delta]:
         """Return which of these objects are kept as short deltas of others of them, and as which."""
@@ -228,19 +229,18 @@ class Packs:
 
     def place(self, name: str) -> _Place | None:
         wanted, width = bytes.fromhex(name), self._id_bytes
-        for number, (index, _) in enumerate(self._packs if wanted else ()):
-            low, high = unpack_from(">II", bytes(4) + index[_COUNTS:_NAMES], 4 * wanted[0])
+        for number, (index, counts, _) in enumerate(self._packs if wanted else ()):
+            low, high = counts[wanted[0]], counts[wanted[0] + 1]
             row, odd = divmod(index.find(wanted, _NAMES + low * width, _NAMES + high * width) - _NAMES, width)
             if row >= 0 and not odd:
-                (count,) = unpack_from(">I", index, _NAMES - 4)
-                (offset,) = unpack_from(">I", index, _NAMES + count * (width + 4) + 4 * row)
+                (offset,) = unpack_from(">I", index, _NAMES + counts[-1] * (width + 4) + 4 * row)
                 return (number, offset) if offset < _FAR else None
         return None
 
     def _delta(self, place: _Place) -> tuple[_Place | None, bytes]:
         """Return where the base of the object is, if it has one in its pack, and what makes the object of it."""
         number, offset = place
-        start = os.pread(self._packs[number][1], _LONGEST_DELTA, offset)
+        start = os.pread(self._packs[number][-1], _LONGEST_DELTA, offset)
         if start[0] >> 4 & 7 != _OFFSET_DELTA:
             return None, b""
         _, at = _number(start, 0)

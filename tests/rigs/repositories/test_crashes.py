@@ -240,8 +240,7 @@ def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
 
 
 def test_a_survey_stopped_at_any_step_leaves_no_git(clone):
-    place = Clone(clone)
-    look = partial(GitSurvey, place.git, clone, place.location.index_file, None)
+    look = partial(GitSurvey, Clone(clone), None)
     steps = list(stopped_at_every_step(lambda: look().index_text, *FOLLOWED, survey.__file__))
     assert len(steps) > 50
 

@@ -109,7 +109,7 @@ def test_init_of_a_clone_without_commits_has_nothing_to_keep_a_table_of(world, m
 
 def test_a_status_without_anything_is_read():
     state = parse_status([])
-    assert (state.commit, state.branch, state.ahead, state.dirty) == (None, None, 0, ())
+    assert (state.commit, state.ahead, state.dirty) == (None, 0, ())
 
 
 def test_odd_names_travel_through_history_blobs_and_diffs(world, clone, other_clone):
@@ -271,3 +271,42 @@ def test_commits_read_one_by_one_are_those_of_the_log(world: World, clone: Path)
         finally:
             objects.let_go()
         assert [one._replace(changes=()) for one in newest_commits(git, "HEAD", 9)] == found
+
+
+@pytest.mark.parametrize(
+    ("change", "dirty"),
+    [
+        ("none", []),
+        ("another thread", []),
+        ("edited", ["M demo-01/A.md"]),
+        ("gone", ["D demo-01/A.md"]),
+        ("new", ["?? demo-01/C.md"]),
+        ("staged", ["A  demo-01/C.md"]),
+        ("link", ["T demo-01/A.md"]),
+        ("below", ["?? demo-01/deep/"]),
+    ],
+)
+def test_a_thread_of_few_files_is_seen_as_it_is(world: World, clone: Path, change: str, dirty: list[str]) -> None:
+    """Where all of them are as HEAD has them, the index is not read."""
+    head = world.commit(clone, {"demo-01/A.md": b"a", "demo-01/B.md": b"b", "demo-02/A.md": b"other"})
+    thread = clone / "demo-01"
+    if change == "another thread":
+        (clone / "demo-02/A.md").write_text("changed")
+    elif change in ("new", "staged"):
+        (thread / "C.md").write_text("c")
+        world.git("add", *(["demo-01"] if change == "staged" else ["--dry-run", "."]), at=clone)
+    elif change == "below":
+        (thread / "deep").mkdir()
+        (thread / "deep/x.md").write_text("x")
+    elif change != "none":
+        (thread / "A.md").unlink()
+        if change == "edited":
+            (thread / "A.md").write_text("A")
+        if change == "link":
+            (thread / "A.md").symlink_to("B.md")
+
+    survey = GitRepository(clone).survey("demo-01")
+
+    assert survey.head == head
+    assert [file.line.strip() for file in survey.dirty] == dirty
+    assert survey.index_text == world.git("ls-files", "--stage", "-z", "demo-01", at=clone)

@@ -176,8 +176,7 @@ class GitRepository(WorkTree):
 
     def survey(self, thread: str | None = None, *, untracked: bool = True) -> GitSurvey:
         """Look at the work tree, or at one thread of it."""
-        place = self._clone.location
-        return GitSurvey(self._clone.git, place.top_level, place.index_file, thread, untracked=untracked)
+        return GitSurvey(self._clone, thread, untracked=untracked)
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.rigs.envelope.names import is_thread_directory
-from bridgehead.rigs.repositories.git.command import Git, require_success
-from bridgehead.rigs.repositories.records import SYMLINK, DirtyFile, Stamp, TrackedFile
+from bridgehead.rigs.repositories.git.clone import Clone
+from bridgehead.rigs.repositories.git.command import require_success
+from bridgehead.rigs.repositories.records import REGULAR, SYMLINK, DirtyFile, Stamp, TrackedFile
 from bridgehead.rigs.repositories.work_tree import directory_stamp, names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
@@ -30,19 +31,41 @@ class GitSurvey:
     whoever goes through `names` sees them too.
     """
 
-    def __init__(
-        self, git: Git, top_level: Path, index_file: Path, thread: str | None, *, untracked: bool = True
-    ) -> None:
-        self._git = git
-        self._index_file = index_file
-        self._index_stamp = _stamp(index_file)
+    def __init__(self, clone: Clone, thread: str | None, *, untracked: bool = True) -> None:
+        self._clone, self._git = clone, clone.git
+        self._top_level, self._index_file = clone.location.top_level, clone.location.index_file
+        self._index_stamp = _stamp(self._index_file)
         self._limits = ("--", thread) if thread else ("--",)
-        shown = f"--untracked-files={'normal' if untracked else 'no'}"
-        listed = require_success("status", git.ask(*_STATUS, shown, *self._limits, settings=_ALONE))
-        self.head, self.branch, self.ahead, self.dirty = parse_status(listed.fields)
-        self._top_level = top_level
         self._thread = thread
         self._names: dict[str, list[str]] = {}
+        self._listed: dict[str, list[tuple[str, str, str]]] = {}  # by commit
+        self.head, self.ahead, self.dirty = self._as_committed() or self._state(untracked=untracked)
+
+    def _state(self, *, untracked: bool) -> "WorkTreeState":
+        shown = f"--untracked-files={'normal' if untracked else 'no'}"
+        answer = self._git.ask(*_STATUS, shown, *self._limits, settings=_ALONE)
+        return parse_status(require_success("status", answer).fields)
+
+    def _as_committed(self) -> "WorkTreeState | None":
+        """Return the state of a thread whose few files are as HEAD has them; an index of all threads takes longer."""
+        names = self.names_in(self._thread) if self._thread else ()
+        if not 0 < len(names) <= _FEW:
+            return None
+        head = self._git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").text.strip() or None
+        if head is None:
+            return None
+        committed = {path: (mode, name) for mode, name, path in self._committed(head)}
+        paths = {f"{self._thread}/{name}" for name in names}
+        same = paths == committed.keys() and all((REGULAR, self._clone.blob_on_disk(p)) == committed[p] for p in paths)
+        return WorkTreeState(head, 0, ()) if same else None
+
+    def _committed(self, head: str) -> list[tuple[str, str, str]]:
+        """Return mode, id and path of all that a commit has."""
+        if head not in self._listed:
+            listed = self._git.read("ls-tree", "-r", "-z", "--full-tree", head, *self._limits).fields
+            entries = ((*described.split(" "), path) for described, _, path in (one.partition("\t") for one in listed))
+            self._listed[head] = [(mode, name, path) for mode, _, name, path in entries]
+        return self._listed[head]
 
     @cached_property
     def index_text(self) -> str:
@@ -50,9 +73,7 @@ class GitSurvey:
         if self._thread is None or self.head is None or any(file.code != "??" for file in self.dirty):
             return self._git.read("ls-files", "--stage", "-z", *self._limits).text
         # It holds what HEAD does, and a tree is read faster than an index of all threads.
-        committed = self._git.read("ls-tree", "-r", "-z", "--full-tree", self.head, *self._limits).fields
-        entries = ((*described.split(" "), path) for described, _, path in (line.partition("\t") for line in committed))
-        return "".join(f"{mode} {name} 0\t{path}\0" for mode, _, name, path in entries)
+        return "".join(f"{mode} {name} 0\t{path}\0" for mode, name, path in self._committed(self.head))
 
     def still_stands(self) -> bool:
         """Tell whether everything asked for so far was seen of one state of the index."""
@@ -116,7 +137,6 @@ class WorkTreeState(NamedTuple):
     """HEAD and the paths that differ from it."""
 
     commit: str | None  # None before the first commit
-    branch: str | None  # None when detached
     ahead: int  # of its upstream
     dirty: tuple[DirtyFile, ...]
 
@@ -125,10 +145,8 @@ def parse_status(entries: list[str]) -> WorkTreeState:
     """Read the NUL-separated entries of one status."""
     headers = dict(entry[2:].split(" ", 1) for entry in takewhile(lambda entry: entry.startswith("# "), entries))
     commit = headers.get("branch.oid", "(initial)")
-    branch = headers.get("branch.head", "(detached)")
     return WorkTreeState(
         commit=None if commit == "(initial)" else commit,
-        branch=None if branch == "(detached)" else branch,
         ahead=int(headers.get("branch.ab", "+0 -0").split()[0]),
         dirty=tuple(_dirty_files(entries)),
     )

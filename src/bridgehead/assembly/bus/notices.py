@@ -94,7 +94,8 @@ class RecordNotices:
         item = store.pending_item(str(event.data["id"]))
         if event.kind == "pending.opened":
             return [_waiting(item)] if item.state is PendingState.OPEN else []
-        return [_closed(item)]
+        # What became of an item; the answer itself may be confidential and stays in the record.
+        return [_of_item(item, status=str(item.state), by=item.answer.by if item.answer is not None else None)]
 
     def _new_envelopes(self, store: Store) -> list[PendingItem]:
         found = [item for item in self._open(store) if item.question.kind is PendingKind.ENVELOPE]
@@ -121,11 +122,6 @@ def _waiting(item: PendingItem) -> Notice:
     text = asked.text if len(asked.text) <= LONGEST else f"{asked.text[:LONGEST]}… (bridgehead pending show {item.id})"
     told = {name: one for name, one in asked.details.items() if name != "response_file"}  # a file of this machine
     return _of_item(item, status="needs_you", choices=asked.offers, prompt=text, details=told)
-
-
-def _closed(item: PendingItem) -> Notice:
-    """What became of an item; the answer itself may be confidential and stays in the record."""
-    return _of_item(item, status=str(item.state), by=item.answer.by if item.answer is not None else None)
 
 
 def _of_item(item: PendingItem, **more: Any) -> Notice:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -330,12 +331,9 @@ def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool)
     is_stale = settings.stale and "file_missing" not in settings.warnings and not rewritten
     stale = ["settings_stale"] if is_stale else []
     made_on_head = ["uncommitted_left_out"] if makes and scope.dirty else []
-    return (*said, *stale, *made_on_head, *scope.warnings, *_left_out(scope))
-
-
-def _left_out(scope: Scope) -> list[str]:
-    reasons = sorted({entry.reason.value for entry in scope.left_out} - {"ignored"})
-    return [f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}" for reason in reasons]
+    reasons = Counter(entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored")
+    left_out = [f"left_out:{reason}:{count}" for reason, count in sorted(reasons.items())]
+    return (*said, *stale, *made_on_head, *scope.warnings, *left_out)
 
 
 def _new_id(is_taken: Callable[[str], bool]) -> str:

@@ -81,20 +81,16 @@ class RigConsole(NamedTuple):
     def page(self, text: Iterable[str]) -> None:
         """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
         if not sys.stdout.isatty():
-            _put_out(text)
+            if isinstance(text, EncodedText) and (sys.stdout.encoding or "").lower() == "utf-8":
+                sys.stdout.flush()
+                sys.stdout.buffer.write(text.encoded)
+            else:
+                sys.stdout.writelines(text)
+            sys.stdout.flush()
             return
         from bridgehead.host.terminal import page as show
 
         show("".join(text), stream=sys.stdout, environ=self.environ, no_pager_variable="RIG_BRIDGE_NO_PAGER")
-
-
-def _put_out(text: Iterable[str]) -> None:
-    if isinstance(text, EncodedText) and (sys.stdout.encoding or "").lower() == "utf-8":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encoded)
-    else:
-        sys.stdout.writelines(text)
-    sys.stdout.flush()
 
 
 def init(console: RigConsole) -> None:

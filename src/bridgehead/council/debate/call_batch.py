@@ -189,22 +189,18 @@ class CallBatch:
             self.sessions[key.speaker] = reply.session
         answer = read_reply(reply.text, ask.read)
         if isinstance(answer, Answered):
-            self._take(ask, reply, answer)
+            self.replies[first_attempt(key)] = ReadReply(ask, answer.value, answer.partial)
+            facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
+            duration = round(reply.duration_seconds, 3)
+            self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **_spent(reply.usage))
+            if answer.partial:
+                self.log("agent_partial", **facts, chars=len(reply.text))
             return ()
         if answer.reason == PARSE_FAILURE and not ask.is_repair:
             return (self._issue(self._repaired(ask, reply)),)
         error = ErrorClass.MALFORMED if reply.text.strip() else ErrorClass.EMPTY
         self._fail(ask, answer.reason, error, detail="")
         return ()
-
-    def _take(self, ask: Ask, reply: Reply, answer: Answered[Any]) -> None:
-        key = ask.call.key
-        self.replies[first_attempt(key)] = ReadReply(ask, answer.value, answer.partial)
-        facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
-        duration = round(reply.duration_seconds, 3)
-        self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **_spent(reply.usage))
-        if answer.partial:
-            self.log("agent_partial", **facts, chars=len(reply.text))
 
     def _failed(self, ask: Ask, failed: CallFailed) -> tuple[Call, ...]:
         if ask.call.session is not None and ask.standalone is not None:

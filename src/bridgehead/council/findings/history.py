@@ -96,7 +96,10 @@ def carry_forward(records: Sequence[FindingRecord], run: Run, comparison: Compar
     for name, state in comparison.current.items():
         if state.state == "new":
             found = run.findings[name]
-            key = _free_key(found.fingerprints[0], taken)
+            key, number = found.fingerprints[0], 1
+            while key in taken:
+                number += 1
+                key = f"{found.fingerprints[0]}-{number}"
             taken.add(key)
             kept.append(_record(found, run, key))
     return tuple(kept)
@@ -229,11 +232,3 @@ def _carried(record: FindingRecord, run: Run, comparison: Comparison, name: str 
 def _record(found: FoundAgain, run: Run, key: str) -> FindingRecord:
     known = {field: getattr(found, field) for field in FoundAgain.__struct_fields__}
     return FindingRecord(**known, key=key, state=OPEN, scope=run.scope)
-
-
-def _free_key(fingerprint: str, taken: set[str]) -> str:
-    key, number = fingerprint, 1
-    while key in taken:
-        number += 1
-        key = f"{fingerprint}-{number}"
-    return key

@@ -83,7 +83,13 @@ class Synthesis:
         if seat is None or not fresh or not debate or not self._may_spend():
             self._finish(everything, CrossDebate(COMPLETED if self._beside else SKIPPED, 0, self._old_notes()))
             return ()
-        return self._debate(seat, fresh)
+        self._runs += 1
+        self._stage = CrossChallenge(
+            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs, settled=self._beside
+        )
+        self.is_done = False
+        self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
+        return self._stage.start()
 
     def question(self, finding_id: str, text: str, seats: Sequence[Seat]) -> tuple[Call, ...]:
         """Ask the seats about one finding once more; without it, or anybody to ask, nothing changes."""
@@ -122,15 +128,6 @@ class Synthesis:
     @property
     def outstanding(self) -> tuple[CallKey, ...]:
         return self._stage.outstanding if self._stage is not None and not self.is_done else ()
-
-    def _debate(self, seat: Seat, fresh: Sequence[CouncilFinding]) -> tuple[Call, ...]:
-        self._runs += 1
-        self._stage = CrossChallenge(
-            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs, settled=self._beside
-        )
-        self.is_done = False
-        self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
-        return self._stage.start()
 
     def _take_answers(self, stage: FindingQuestion) -> None:
         """What a question changed; all else of an earlier Stage B stays."""

@@ -66,7 +66,8 @@ def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[St
         steps[path] = Step(path, "ask", call.current.status.value, asked[path])
     for path, step in list(steps.items()):
         for parent in parents_of(path):
-            steps[parent] = _containing(steps.get(parent), parent, step)
+            whole = steps.get(parent) or Step(parent, PART, WAITING, step.started)
+            steps[parent] = whole._replace(started=min(whole.started, step.started))
     places = _places(steps)
     return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
 
@@ -75,12 +76,6 @@ def _recorded(record: Record, asked: str | None) -> Step:
     error = None if record.error is None else ": ".join(str(part) for part in json.loads(record.error))
     trace = json.loads(record.result or "null") if record.status == FAILED else None
     return Step(record.path, record.kind, record.status, asked or record.started, record.ended, error, trace)
-
-
-def _containing(parent: Step | None, path: str, inside: Step) -> Step:
-    if parent is None:
-        parent = Step(path, PART, WAITING, inside.started)
-    return parent._replace(started=min(parent.started, inside.started))
 
 
 def _places(steps: Iterable[str]) -> dict[str, list[int]]:

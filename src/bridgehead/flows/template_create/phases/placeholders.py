@@ -286,10 +286,6 @@ def _style(name: str, start: int, end: int, kind: Kind, language: str, vocabular
         return "kebab"
     if after.isupper():
         return "camel"
-    return _plain_style(kind, language, vocabulary)
-
-
-def _plain_style(kind: Kind, language: str, vocabulary: Vocabulary) -> str:
     if kind is Kind.PROSE:
         return "words"
     if kind in (Kind.PATH, Kind.MODULE) or not language:

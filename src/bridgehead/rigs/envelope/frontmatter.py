@@ -147,7 +147,9 @@ def read_lines(text: str) -> dict[str, Value]:
         if written is None:
             while at < len(lines) and lines[at].startswith("  - "):
                 at += 1
-            fields[key] = _read_list(lines[start:at])
+            if at == start:
+                raise NotPlain  # a key without a value
+            fields[key] = [_read_scalar(line[4:]) for line in lines[start:at]]
         elif written[0] == "|":
             while at < len(lines) and lines[at][:1] in ("", " "):
                 at += 1
@@ -159,12 +161,6 @@ def read_lines(text: str) -> dict[str, Value]:
 
 class NotPlain(Exception):
     """This text needs the full loader."""
-
-
-def _read_list(lines: list[str]) -> list[Value]:
-    if not lines:
-        raise NotPlain  # a key without a value
-    return [_read_scalar(line[4:]) for line in lines]
 
 
 def _read_block(header: str, lines: list[str]) -> str:

@@ -68,7 +68,12 @@ def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[St
         for parent in parents_of(path):
             whole = steps.get(parent) or Step(parent, PART, WAITING, step.started)
             steps[parent] = whole._replace(started=min(whole.started, step.started))
-    places = _places(steps)
+    # Where each path stands: before what it contains; paths of one level as they were made.
+    earliest: dict[str, int] = {}
+    for place, path in enumerate(steps):
+        for parent in (*parents_of(path), path):
+            earliest[parent] = min(place, earliest.get(parent, place))
+    places = {path: [earliest[parent] for parent in (*parents_of(path), path)] for path in earliest}
     return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
 
 
@@ -76,15 +81,6 @@ def _recorded(record: Record, asked: str | None) -> Step:
     error = None if record.error is None else ": ".join(str(part) for part in json.loads(record.error))
     trace = json.loads(record.result or "null") if record.status == FAILED else None
     return Step(record.path, record.kind, record.status, asked or record.started, record.ended, error, trace)
-
-
-def _places(steps: Iterable[str]) -> dict[str, list[int]]:
-    """Where each path stands: before what it contains; paths of one level as they were made."""
-    earliest: dict[str, int] = {}
-    for place, path in enumerate(steps):
-        for parent in (*parents_of(path), path):
-            earliest[parent] = min(place, earliest.get(parent, place))
-    return {path: [earliest[parent] for parent in (*parents_of(path), path)] for path in earliest}
 
 
 class ListRequest(NamedTuple):

@@ -162,7 +162,12 @@ class CallBatch:
             return ()
         self.tally.answered(result)
         if isinstance(result, CallFailed):
-            return self._failed(ask, result)
+            if ask.call.session is not None and ask.standalone is not None:
+                self.sessions.pop(ask.call.key.speaker, None)
+                self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
+                return (self._issue(_put_again(ask, ask.standalone, session=None)),)
+            self._fail(ask, result.reason, result.error_class, detail=result.detail, usage=result.usage)
+            return ()
         return self._replied(ask, result)
 
     def give_up(self, reason: str) -> tuple[CallKey, ...]:
@@ -200,14 +205,6 @@ class CallBatch:
             return (self._issue(self._repaired(ask, reply)),)
         error = ErrorClass.MALFORMED if reply.text.strip() else ErrorClass.EMPTY
         self._fail(ask, answer.reason, error, detail="")
-        return ()
-
-    def _failed(self, ask: Ask, failed: CallFailed) -> tuple[Call, ...]:
-        if ask.call.session is not None and ask.standalone is not None:
-            self.sessions.pop(ask.call.key.speaker, None)
-            self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
-            return (self._issue(_put_again(ask, ask.standalone, session=None)),)
-        self._fail(ask, failed.reason, failed.error_class, detail=failed.detail, usage=failed.usage)
         return ()
 
     def _fail(

@@ -109,27 +109,20 @@ def _fenced(evidence: str) -> Iterator[Quote]:
 def _spans(text: str) -> Iterator[Quote]:
     """A run of n backticks to the next run of exactly n."""
     runs = list(_BACKTICKS.finditer(text))
-    closings = _next_equal([len(run[0]) for run in runs])
+    closings: list[int | None] = [None] * len(runs)
+    following: dict[int, int] = {}  # by length, the place of the next run
+    for place in range(len(runs) - 1, -1, -1):
+        length = len(runs[place][0])
+        closings[place], following[length] = following.get(length), place
     position = 0
     while position < len(runs):
-        opening = runs[position]
-        closing = closings[position]
+        opening, closing = runs[position], closings[position]
         if closing is None:
             position += 1
             continue
         end = runs[closing].end()
         yield Quote(text[opening.end() : runs[closing].start()], opening.start(), end, opening.end())
         position = closing + 1
-
-
-def _next_equal(lengths: Sequence[int]) -> list[int | None]:
-    """For each entry the place of the next one that is equal."""
-    following: list[int | None] = [None] * len(lengths)
-    seen: dict[int, int] = {}
-    for place in range(len(lengths) - 1, -1, -1):
-        following[place] = seen.get(lengths[place])
-        seen[lengths[place]] = place
-    return following
 
 
 def _is_quote(text: str, unusual: Sequence[str]) -> bool:

@@ -114,8 +114,8 @@ class _Pairing:
         self._finding_of: dict[str, str] = {}
         self._record_of: dict[str, str] = {}
         self._changed: set[str] = set()
-        self._words = {key: _wording(record) for key, record in self._records.items()}
-        self._finding_words = {name: _wording(found) for name, found in run.findings.items()}
+        self._words = {key: Wording.of(record.title, record.description) for key, record in self._records.items()}
+        self._finding_words = {name: Wording.of(found.title, found.description) for name, found in run.findings.items()}
 
     def pair_exact(self) -> None:
         self._take(
@@ -214,10 +214,6 @@ def _renamed(record: FindingRecord, renames: Mapping[str, str]) -> FindingRecord
 
 def _strong_ones(record: FindingRecord) -> set[str]:
     return {name for name in record.fingerprints if not is_weak(name)}
-
-
-def _wording(found: FoundAgain) -> Wording:
-    return Wording.of(found.title, found.description)
 
 
 def _carried(record: FindingRecord, run: Run, comparison: Comparison, name: str | None) -> FindingRecord:

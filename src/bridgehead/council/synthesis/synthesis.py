@@ -129,17 +129,14 @@ class Synthesis:
     def outstanding(self) -> tuple[CallKey, ...]:
         return self._stage.outstanding if self._stage is not None and not self.is_done else ()
 
-    def _take_answers(self, stage: FindingQuestion) -> None:
-        """What a question changed; all else of an earlier Stage B stays."""
-        self.warnings += stage.warnings
-        finding, notes = stage.findings[0], (*self.debate.notes, *stage.notes)
-        mine = tuple(one for one in notes if one.finding_id in (finding.id, finding.was))
-        self._settled[_signature(finding)] = (finding, mine)
-        self._finish([*self._beside, finding], replace(self.debate, notes=notes, usage=self._tally.usage()))
-
     def _take(self, stage: CrossChallenge) -> None:
         if isinstance(stage, FindingQuestion):
-            self._take_answers(stage)
+            # What a question changed; all else of an earlier Stage B stays.
+            self.warnings += stage.warnings
+            finding, notes = stage.findings[0], (*self.debate.notes, *stage.notes)
+            mine = tuple(one for one in notes if one.finding_id in (finding.id, finding.was))
+            self._settled[_signature(finding)] = (finding, mine)
+            self._finish([*self._beside, finding], replace(self.debate, notes=notes, usage=self._tally.usage()))
             return
         self.warnings += stage.warnings
         if stage.outcome == COMPLETED:

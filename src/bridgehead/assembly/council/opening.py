@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -346,18 +346,9 @@ def _new_id(is_taken: Callable[[str], bool]) -> str:
 
 def write_context(project: Path, opened: Opened, clock: Clock) -> None:
     """What was understood of the request, for people and for programs (council §16)."""
-    document = _context(opened)
-    stem = free_stem(project, "context", f"{clock.now():%Y%m%d-%H%M%S}-context", ".json")
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    clarified = document.pop("scope_clarification")
-    lines = [f"- {name}: {escaped(_as_text(value))}" for name, value in (document | clarified).items()]
-    write_atomic(project / f"{stem}.json", text + "\n", root=project)
-    write_atomic(project / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
-
-
-def _context(opened: Opened) -> dict[str, Any]:
     task, settled = opened.council.task, opened.settled
-    return {
+    clarified = {name: getattr(settled, name) for name in _CLARIFIED}
+    document = {
         "review_id": task.session_id,
         "request": task.task_description,
         "scope": list(opened.scope.described),
@@ -369,8 +360,12 @@ def _context(opened: Opened) -> dict[str, Any]:
         "intensity": task.intensity.value,
         "route": opened.council.plan.route,
         "domain_reasons": dict(settled.domain_reasons),
-        "scope_clarification": {name: getattr(settled, name) for name in _CLARIFIED},
     }
+    stem = free_stem(project, "context", f"{clock.now():%Y%m%d-%H%M%S}-context", ".json")
+    text = json.dumps({**document, "scope_clarification": clarified}, indent=2, ensure_ascii=False)
+    lines = [f"- {name}: {escaped(_as_text(value))}" for name, value in (document | clarified).items()]
+    write_atomic(project / f"{stem}.json", text + "\n", root=project)
+    write_atomic(project / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
 
 
 def _as_text(value: object) -> str:

@@ -146,7 +146,7 @@ class Agreement:
         if self.asks and any(change.action != "keep" for change in changes):
             app = self.app
             # Until somebody agrees this is conversation: an error leaves stdout empty.
-            app.insist(_diff(changes).rstrip("\n"))
+            app.insist("".join(map(Change.diff, changes)).rstrip("\n"))
             answer = ""
             if not app.as_json and sys.stdin.isatty() and app.stderr.isatty():
                 app.stderr.write("Write this? [y/N] ")
@@ -155,10 +155,6 @@ class Agreement:
             if answer not in ("y", "yes"):
                 raise UserError("nothing was written", hint="repeat with --yes to write the changes shown")
         return not self.dry_run
-
-
-def _diff(changes: Sequence[Change]) -> str:
-    return "".join(change.diff() for change in changes)
 
 
 def _show_outcome(
@@ -176,7 +172,7 @@ def _show_outcome(
             {"path": os.fspath(change.path), "action": change.action, "diff": change.diff()} for change in changes
         ],
     }
-    app.emit(document, lambda: "" if agreement.asks else escape_controls(_diff(changes)))
+    app.emit(document, lambda: "" if agreement.asks else escape_controls("".join(map(Change.diff, changes))))
     if not app.as_json:
         app.say(_outcome(what, changed=bool(changed), written=written, undo=undo))
 

@@ -255,7 +255,14 @@ def verify(console: RigConsole) -> int:
 
 def inbox(console: RigConsole) -> int:
     if console.arguments.has("--prompt"):
-        return _inbox_for_agent(console)
+        from bridgehead.assembly.rigs.inbox import envelopes_for_agent
+
+        waiting = envelopes_for_agent(console.make_rig())
+        if console.as_json:
+            console.put_object(waiting.json_object())
+        else:
+            console.put(waiting.prompt())
+        return ExitCode.DONE
     from bridgehead.rigs.operations.inbox import inbox as read_inbox
 
     found, with_owed = read_inbox(console.make_rig()), console.arguments.has("--owed")
@@ -290,17 +297,6 @@ def push(console: RigConsole) -> None:
     from bridgehead.rigs.operations.posting import push_unsent
 
     console.emit(push_unsent(console.make_rig()))
-
-
-def _inbox_for_agent(console: RigConsole) -> int:
-    from bridgehead.assembly.rigs.inbox import envelopes_for_agent
-
-    found = envelopes_for_agent(console.make_rig())
-    if console.as_json:
-        console.put_object(found.json_object())
-    else:
-        console.put(found.prompt())
-    return ExitCode.DONE
 
 
 def quarantine(console: RigConsole) -> None:

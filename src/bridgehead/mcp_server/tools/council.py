@@ -120,17 +120,14 @@ def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer])
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         for one in answers:
-            _refuse_other(waiting.find(one.id), review_id)
+            item = waiting.find(one.id)
+            if item.question.run_id != f"council-{review_id}":
+                raise UserError(f"{item.id} is not a request of council {review_id}; nothing was answered")
+            if item.state is PendingState.ANSWERED:
+                by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
+                raise AlreadyAnswered(item.id, by=by, at=at)
         for one in answers:
             waiting.answer(one.id, Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now))
-
-
-def _refuse_other(item: PendingItem, review_id: str) -> None:
-    if item.question.run_id != f"council-{review_id}":
-        raise UserError(f"{item.id} is not a request of council {review_id}; nothing was answered")
-    if item.state is PendingState.ANSWERED:
-        by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
-        raise AlreadyAnswered(item.id, by=by, at=at)
 
 
 def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:

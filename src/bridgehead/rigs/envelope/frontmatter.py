@@ -99,7 +99,7 @@ def read_usual(text: str) -> dict[str, Value] | None:
     if found is None:
         return None
     sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = found.groups()
-    recipients = _items(many) if many else ()
+    recipients = many.split("\n  - ")[1:] if many else ()
     words = (sender, to, *recipients, kind, thread, display_name, tldr)
     if status[0] not in MARKERS or not _NO_TEXT.isdisjoint(words):
         return None
@@ -116,7 +116,7 @@ def read_usual(text: str) -> dict[str, Value] | None:
     if tldr:
         fields["tldr"] = tldr
     if references:
-        fields["references"] = [*_items(references)]
+        fields["references"] = [*references.split("\n  - ")[1:]]
     fields["body_hash"] = body_hash
     return fields
 
@@ -124,10 +124,6 @@ def read_usual(text: str) -> dict[str, Value] | None:
 @cache
 def _usual() -> re.Pattern[str]:
     return re.compile(_USUAL, re.MULTILINE)  # when met: many commands read no file at all
-
-
-def _items(lines: str) -> list[str]:
-    return lines.split("\n  - ")[1:]
 
 
 # Second reader: fields, lists and literal blocks, one line at a time.

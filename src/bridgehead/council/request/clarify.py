@@ -92,6 +92,7 @@ def read_context(request: Request, registry: Registry) -> Context:
     artifact, types = classify_artifact(scores)
     if paths and all(path.lower().endswith(_PROSE) for path in paths):
         artifact, types = "research", ("research",)
+    # Without one given, the first whose words the request uses.
     said = (one for one, words in _INTENTS.items() if any(says(request.text, word) for word in words))
     intent = request.explicit_intent or next(said, None)
     detected = registry.detect(

@@ -75,7 +75,8 @@ def run_click(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        complain("bridgehead", _sentence(error), _usage_hint(error))
+        message = " ".join(error.format_message().split()).rstrip(".")
+        complain("bridgehead", message[:1].lower() + message[1:], _usage_hint(error))
         return ExitCode.USER
     except click.Abort:
         raise KeyboardInterrupt from None
@@ -95,11 +96,6 @@ Agents found: {", ".join(agents) or "none (a review by static analysis needs non
   bridgehead web --open       open the dashboard
 
 `bridgehead --help` lists all commands, `bridgehead doctor` checks this machine."""
-
-
-def _sentence(error: click.ClickException) -> str:
-    message = " ".join(error.format_message().split()).rstrip(".")
-    return message[:1].lower() + message[1:]
 
 
 def _usage_hint(error: click.ClickException) -> str | None:

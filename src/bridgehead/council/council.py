@@ -355,7 +355,13 @@ class CouncilRun:
         for name, seat in self._reports.items():
             if BUDGET_REACHED in seat.report.warnings:
                 yield f"{BUDGET_REACHED}:{name}"
-            yield from _of_the_whole(name, seat.report)
+            # What a reader must know of one seat: what it was not shown, and who answered instead.
+            for warning in seat.report.warnings:
+                code, _, detail = warning.partition(":")
+                if code in _OF_SEATS:
+                    yield f"{code}:{name}" + (f":{detail}" if detail not in ("", name) else "")
+            for replaced in seat.report.model_validation_warnings:
+                yield f"model_replaced:{name}:{replaced.model}"
         if self.plan.options.max_cost_usd is not None:
             for name, seat in self._reports.items():
                 if seat.report.usage.calls and seat.report.usage.cost_usd is None:
@@ -401,16 +407,6 @@ def run_for(
         return FivePhaseRun(seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT)
     kind = MultiModelRun if len(seat.models) > 1 else SeatRun
     return kind(seat, task, inputs, budget=budget, seating=seating)
-
-
-def _of_the_whole(name: str, report: BridgeReport) -> Iterator[str]:
-    """What a reader of the council's report must know of one seat: what it was not shown, and who answered instead."""
-    for warning in report.warnings:
-        code, _, detail = warning.partition(":")
-        if code in _OF_SEATS:
-            yield f"{code}:{name}" + (f":{detail}" if detail not in ("", name) else "")
-    for replaced in report.model_validation_warnings:
-        yield f"model_replaced:{name}:{replaced.model}"
 
 
 def _unanswered_seatings(turns: Sequence[Turn], earlier: Sequence[Input]) -> tuple[Seating, ...]:

@@ -178,9 +178,6 @@ class Access:
             return Response(status_code=401, headers={"WWW-Authenticate": "Bearer"})
         if method in SAFE and not _KEYS.isdisjoint(request.query_params):
             return self._enter(request)
-        return self._known(request, method)
-
-    def _known(self, request: HTTPConnection, method: str) -> Session | Response:
         session = self._sessions.find(request.cookies.get(self.cookie), self._visitor(request))
         if session is None:
             return closed()

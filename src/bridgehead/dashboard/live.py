@@ -129,15 +129,12 @@ class Broadcast:
                 for recorded in self._store.follow(after, stop=self._stopping, poll_seconds=POLL_SECONDS):
                     after = recorded.seq
                     self._found.append(live_frame(recorded))
-                    self._wake()
+                    if not self._delivery_due and self._loop is not None and not self._loop.is_closed():
+                        self._delivery_due = True
+                        self._loop.call_soon_threadsafe(self._deliver)
             except BridgeheadError as error:
                 logger.warning("live updates pause: %s", error.message)
                 self._stopping.wait(RETRY_SECONDS)
-
-    def _wake(self) -> None:
-        if not self._delivery_due and self._loop is not None and not self._loop.is_closed():
-            self._delivery_due = True
-            self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
         # Lowered first: what the thread finds from now on wakes the loop again.
@@ -164,7 +161,10 @@ class LiveStream:
     async def __call__(self, request: Request) -> Response:
         if self._broadcast.is_full:
             return PlainTextResponse("too many open pages\n", 503, headers={"Retry-After": "30"})
-        return StreamingResponse(self._frames(_last_seen(request)), media_type="text/event-stream")
+        # What a browser says that comes back, else what its page was made with.
+        given = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        last_seen = int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else None
+        return StreamingResponse(self._frames(last_seen), media_type="text/event-stream")
 
     def _missed(self, last_seen: int | None) -> tuple[list[LiveFrame] | None, int]:
         """What was recorded since, None when that is too much to send; and the newest number there is."""
@@ -197,9 +197,3 @@ class LiveStream:
                 yield b"".join(one.frame for one in taken if one.seq > newest) if taken else RELOAD
         finally:
             self._broadcast.unsubscribe(reader)
-
-
-def _last_seen(request: Request) -> int | None:
-    """What a browser says that comes back, else what its page was made with."""
-    given = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else None

@@ -30,26 +30,22 @@ def main() -> int:
     sandbox = Sandbox(Path(tempfile.mkdtemp(prefix="bridgehead-demo-")))
     try:
         with sandbox:
-            _run_story(sandbox)
+            project = _project(sandbox)
+            sandbox.heading("What this machine offers. Nothing below needs an account, a key or a model.")
+            sandbox.run("doctor", at=project, allowed=(ExitCode.DONE, ExitCode.USER))
+            kitchen = _serve_bus(sandbox)
+            other = _request_review(sandbox, project)
+            review = _review(sandbox, project)
+            _send_result(sandbox, project, other, review)
+            _pause_flow(sandbox, project)
+            _show_notices(sandbox, kitchen)
+            _show_results(sandbox, project)
     except DemoStopped as ended:
         sys.stderr.write(f"\n{ended}\n")
         return ended.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     return ExitCode.DONE
-
-
-def _run_story(sandbox: Sandbox) -> None:
-    project = _project(sandbox)
-    sandbox.heading("What this machine offers. Nothing below needs an account, a key or a model.")
-    sandbox.run("doctor", at=project, allowed=(ExitCode.DONE, ExitCode.USER))
-    kitchen = _serve_bus(sandbox)
-    other = _request_review(sandbox, project)
-    review = _review(sandbox, project)
-    _send_result(sandbox, project, other, review)
-    _pause_flow(sandbox, project)
-    _show_notices(sandbox, kitchen)
-    _show_results(sandbox, project)
 
 
 def _project(sandbox: Sandbox) -> Path:

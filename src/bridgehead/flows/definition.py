@@ -125,10 +125,15 @@ class Option:
 def options_of(flow: Flow) -> dict[str, Option]:
     """The options of a flow by flag, in the order of its parameters; the first parameter is the context."""
     hints = _hints(flow.function)
-    defaults = _defaults(flow.function)
+    # Read off the code object: `inspect` costs a tenth of what a pause may take.
+    bare = getattr(flow.function, "__wrapped__", flow.function)
+    code, values = bare.__code__, bare.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
+    defaults |= bare.__kwdefaults__ or {}
     options = [
         Option(name, _plain_kind(hints.get(name, str)), name not in defaults, defaults.get(name))
-        for name in _parameters(flow.function)[1:]
+        for name in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     ]
     return {option.flag: option for option in options}
 
@@ -198,21 +203,6 @@ def _read(option: Option, value: str | None) -> Any:
     if option.kind is Path:
         return str(Path(value).absolute())
     return [value] if typing.get_origin(option.kind) is list else value
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The named parameters, read off the code object: `inspect` costs a tenth of what a pause may take."""
-    code = getattr(function, "__wrapped__", function).__code__
-    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return names
-
-
-def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    bare = getattr(function, "__wrapped__", function)
-    values: tuple[Any, ...] = bare.__defaults__ or ()
-    positional = bare.__code__.co_varnames[: bare.__code__.co_argcount]
-    defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
-    return {**defaults, **(bare.__kwdefaults__ or {})}
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import gc
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from bridgehead.errors import BridgeheadError
 from bridgehead.exit_codes import ExitCode
@@ -25,7 +24,9 @@ def main(flow: Flow, words: Sequence[str] | None = None, inputs: RunInputs | Non
     gc.freeze()  # what a program has loaded stays; looking through it again costs a pause 5 ms
     try:
         inputs = inputs or RunInputs(on_wait=lambda pause: _say(flow, waiting_for(pause)))
-        result = run_with_options(flow, _source(flow), split_words(given), inputs)
+        # How `flow resume` finds the flow again: the file its function stands in.
+        source = f"{flow.function.__code__.co_filename}:{flow.function.__name__}"
+        result = run_with_options(flow, source, split_words(given), inputs)
     except BridgeheadError as error:
         _say(flow, error.message + (f"\n  hint: {error.hint}" if error.hint else ""))
         return ExitCode.USER
@@ -45,7 +46,11 @@ def output_of(result: RunResult) -> str:
     """What goes to stdout: the pause line, or the flow's result as text, or as JSON when it is not text."""
     if result.pause is not None:
         return result.pause.line() + "\n"
-    return _as_text(result.result)
+    value = result.result
+    if value is None:
+        return ""
+    text = value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value, indent=2)
+    return text if text.endswith("\n") else text + "\n"
 
 
 def notices_of(result: RunResult) -> list[str]:
@@ -56,13 +61,6 @@ def notices_of(result: RunResult) -> list[str]:
 def _say(flow: Flow, message: str) -> None:
     sys.stderr.write(storable(f"{flow.name}: {message}\n"))
     sys.stderr.flush()
-
-
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    text = value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value, indent=2)
-    return text if text.endswith("\n") else text + "\n"
 
 
 def usage_of(flow: Flow) -> str:
@@ -83,9 +81,3 @@ def usage_of(flow: Flow) -> str:
 def _lines(described: Sequence[tuple[str, str]]) -> list[str]:
     widest = max((len(option) for option, _ in described), default=0)
     return [f"  {option.ljust(widest)}  {summary}".rstrip() for option, summary in described] or ["  none"]
-
-
-def _source(flow: Flow) -> str:
-    """How `flow resume` finds the flow again: the file its function stands in."""
-    code = flow.function.__code__
-    return f"{code.co_filename}:{flow.function.__name__}"

@@ -65,7 +65,10 @@ def read_bounded(path: AnyPath, max_bytes: int, *, root: AnyPath | None = None) 
         size = os.fstat(handle).st_size
         if size > max_bytes:
             raise FileTooLarge(path, "read", f"it is larger than {max_bytes} bytes")
-        content = _read_up_to(handle, max_bytes + 1, size + 1)
+        limit = max_bytes + 1
+        content = os.read(handle, size + 1)  # nearly always all of it, which need not be copied then
+        while len(content) < limit and (chunk := os.read(handle, min(limit - len(content), 1 << 20))):
+            content += chunk
     if len(content) > max_bytes:  # it grew while it was read
         raise FileTooLarge(path, "read", f"it is larger than {max_bytes} bytes")
     return content
@@ -102,7 +105,9 @@ def append_line(
         handle = os.open(name, flags, 0o600 if private else 0o666, dir_fd=directory)
         try:
             _refuse_irregular(path, os.fstat(handle), "written")
-            _await_turn(handle)
+            # Wait for a write in progress: until it ends, its line looks torn. Closing the handle gives the turn back.
+            with suppress(OSError):  # without locks a line may be preceded by an empty one, which readers skip
+                fcntl.flock(handle, fcntl.LOCK_EX)
             record = (b"\n" if _ends_mid_line(handle) else b"") + content + b"\n"
             if os.write(handle, record) < len(record):
                 raise DiskFull(path, "written")
@@ -192,19 +197,6 @@ def _sync_directory(directory: int) -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:  # some file systems cannot sync a directory, and say so this way
             raise
-
-
-def _read_up_to(handle: int, limit: int, at_once: int) -> bytes:
-    content = os.read(handle, at_once)  # nearly always all of it, which need not be copied then
-    while len(content) < limit and (chunk := os.read(handle, min(limit - len(content), 1 << 20))):
-        content += chunk
-    return content
-
-
-def _await_turn(handle: int) -> None:
-    """Wait for a write in progress: until it ends, its line looks torn. Closing the handle gives the turn back."""
-    with suppress(OSError):  # without locks a line may be preceded by an empty one, which readers skip
-        fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 def _ends_mid_line(handle: int) -> bool:

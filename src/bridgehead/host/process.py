@@ -180,7 +180,14 @@ class Pipes:
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
         self._exit_handle = _exit_handle(process.pid)
-        self._watch_everything()
+        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._note_wake)
+        if self._exit_handle is not None:
+            self._selector.register(self._exit_handle, selectors.EVENT_READ, self._note_exit)
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+            self._selector.register(self._process.stdin, selectors.EVENT_WRITE, self._feed)
+        self._watch_output("stdout", self._process.stdout)
+        self._watch_output("stderr", self._process.stderr)
 
     def __enter__(self) -> Pipes:
         return self
@@ -217,16 +224,6 @@ class Pipes:
         for key, _ in self._selector.select(seconds):
             key.data()
         return self._had_output
-
-    def _watch_everything(self) -> None:
-        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._note_wake)
-        if self._exit_handle is not None:
-            self._selector.register(self._exit_handle, selectors.EVENT_READ, self._note_exit)
-        if self._process.stdin is not None:
-            os.set_blocking(self._process.stdin.fileno(), False)
-            self._selector.register(self._process.stdin, selectors.EVENT_WRITE, self._feed)
-        self._watch_output("stdout", self._process.stdout)
-        self._watch_output("stderr", self._process.stderr)
 
     def _watch_output(self, stream: Stream, pipe: IO[bytes] | None) -> None:
         if pipe is not None:

@@ -146,7 +146,12 @@ def _found(content: bytes) -> Iterator[Found]:
         if len(_CLEAN) >= _MOST_CLEAN:
             _CLEAN.clear()
         _CLEAN.add(name)
-    yield from _without_overlaps(found)
+    # Keep the first of several that share characters; of those that start together, the one found first.
+    end = 0
+    for item in sorted(found, key=lambda item: item.start):
+        if item.start >= end:
+            yield item
+            end = item.end
 
 
 @contextmanager
@@ -252,15 +257,6 @@ def _names_secret(words: list[str]) -> bool:
     if not words or words[-1] in _ABOUT or not _HARMLESS.isdisjoint(words):
         return False
     return any(word in _SECRETS or word.endswith(_JOINED_ENDINGS) for word in words)
-
-
-def _without_overlaps(found: Iterable[Found]) -> Iterator[Found]:
-    """Keep the first of several that share characters; of those that start together, the one found first."""
-    end = 0
-    for item in sorted(found, key=lambda item: item.start):
-        if item.start >= end:
-            yield item
-            end = item.end
 
 
 def _located(text: bytes, found: Iterable[Found]) -> Iterator[SecretHit]:

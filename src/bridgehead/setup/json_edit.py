@@ -75,7 +75,12 @@ class Scanner:
                 members = self._members(depth)
                 return Value(start, self.position, members)
             case "[":
-                self._elements(depth)
+                self.position += 1
+                comma: int | None = self.position
+                begun = False
+                while not self._closed("]", begun=begun, separated=comma is not None):
+                    self._value(depth + 1)
+                    comma, begun = self._comma(), True
             case '"':
                 self._string()
             case _:
@@ -97,14 +102,6 @@ class Scanner:
             members.append(member)
             member.comma = self._comma()
         return members
-
-    def _elements(self, depth: int) -> None:
-        self.position += 1
-        comma: int | None = self.position
-        begun = False
-        while not self._closed("]", begun=begun, separated=comma is not None):
-            self._value(depth + 1)
-            comma, begun = self._comma(), True
 
     def _closed(self, bracket: str, *, begun: bool, separated: bool) -> bool:
         """Whether the end of a list is reached; a comma before it is allowed where comments are."""

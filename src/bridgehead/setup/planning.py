@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -239,15 +240,9 @@ def take_back(changes: Iterable[Change], notes: Notes, user: str) -> None:
         if change.action == "remove":
             with translated(change.path, "removed"):
                 change.path.unlink()
-            _remove_empty([Path(one) for one in noted.directories] if noted else [])
+            with suppress(OSError):  # somebody put something into one: it stays, and so do those above
+                for directory in noted.directories if noted else ():
+                    Path(directory).rmdir()
         elif change.action == "change" and change.new is not None:
             write_atomic(change.path, change.new, root=change.root)
         notes.forget(change.path)
-
-
-def _remove_empty(directories: list[Path]) -> None:
-    for directory in directories:
-        try:
-            directory.rmdir()
-        except OSError:
-            return  # somebody put something into it: it stays, and so do those above

@@ -79,16 +79,13 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             self._answer_simply(404, {"error": {"message": problem}}, logged_body=body)
             return
         request = wire.read(addressed.scenario, path, body)
-        decided = self._decide(request, addressed.latency_seconds)
+        behaviour = self.server.behaviour
+        scripted = behaviour.script(request) if behaviour.script else None
+        decided = scripted or Scripted(react(request), addressed.latency_seconds + behaviour.latency_seconds)
         if self.server.behaviour.stopping.wait(decided.latency_seconds):
             self.close_connection = True
             return
         self._carry_out(decided.reaction, wire, request, body)
-
-    def _decide(self, request: ModelRequest, latency_seconds: float) -> Scripted:
-        behaviour = self.server.behaviour
-        scripted = behaviour.script(request) if behaviour.script else None
-        return scripted or Scripted(react(request), latency_seconds + behaviour.latency_seconds)
 
     def _carry_out(self, reaction: Reaction, wire: Wire, request: ModelRequest, body: Any) -> None:
         match reaction:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -330,12 +331,9 @@ def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool)
     is_stale = settings.stale and "file_missing" not in settings.warnings and not rewritten
     stale = ["settings_stale"] if is_stale else []
     made_on_head = ["uncommitted_left_out"] if makes and scope.dirty else []
-    return (*said, *stale, *made_on_head, *scope.warnings, *_left_out(scope))
-
-
-def _left_out(scope: Scope) -> list[str]:
-    reasons = sorted({entry.reason.value for entry in scope.left_out} - {"ignored"})
-    return [f"left_out:{reason}:{sum(entry.reason.value == reason for entry in scope.left_out)}" for reason in reasons]
+    reasons = Counter(entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored")
+    left_out = [f"left_out:{reason}:{count}" for reason, count in sorted(reasons.items())]
+    return (*said, *stale, *made_on_head, *scope.warnings, *left_out)
 
 
 def _new_id(is_taken: Callable[[str], bool]) -> str:
@@ -348,18 +346,9 @@ def _new_id(is_taken: Callable[[str], bool]) -> str:
 
 def write_context(project: Path, opened: Opened, clock: Clock) -> None:
     """What was understood of the request, for people and for programs (council §16)."""
-    document = _context(opened)
-    stem = free_stem(project, "context", f"{clock.now():%Y%m%d-%H%M%S}-context", ".json")
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    clarified = document.pop("scope_clarification")
-    lines = [f"- {name}: {escaped(_as_text(value))}" for name, value in (document | clarified).items()]
-    write_atomic(project / f"{stem}.json", text + "\n", root=project)
-    write_atomic(project / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
-
-
-def _context(opened: Opened) -> dict[str, Any]:
     task, settled = opened.council.task, opened.settled
-    return {
+    clarified = {name: getattr(settled, name) for name in _CLARIFIED}
+    document = {
         "review_id": task.session_id,
         "request": task.task_description,
         "scope": list(opened.scope.described),
@@ -371,8 +360,12 @@ def _context(opened: Opened) -> dict[str, Any]:
         "intensity": task.intensity.value,
         "route": opened.council.plan.route,
         "domain_reasons": dict(settled.domain_reasons),
-        "scope_clarification": {name: getattr(settled, name) for name in _CLARIFIED},
     }
+    stem = free_stem(project, "context", f"{clock.now():%Y%m%d-%H%M%S}-context", ".json")
+    text = json.dumps({**document, "scope_clarification": clarified}, indent=2, ensure_ascii=False)
+    lines = [f"- {name}: {escaped(_as_text(value))}" for name, value in (document | clarified).items()]
+    write_atomic(project / f"{stem}.json", text + "\n", root=project)
+    write_atomic(project / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
 
 
 def _as_text(value: object) -> str:

@@ -191,7 +191,11 @@ class Worker:
 
         @DBOS.workflow(name=SCHEDULED_JOB)
         def scheduled(at: Any, name: str) -> None:
-            self._checkpoint("submit", lambda: self._submit(name, str(at)))
+            def submit() -> str:
+                settings = defaults_of(self._flows[name])
+                return self._fleet.submit(name, settings, queue=self._queue, key=f"schedule {at}").id
+
+            self._checkpoint("submit", submit)
 
         agents = [f"{self._queue}.agents"] if self._handler else []
         DBOS.listen_queues([self._queue, *agents, *(limit.queue for limit in self._limits.values())])
@@ -384,10 +388,6 @@ class Worker:
                 for name, cron in ours.items()
             ]
         )
-
-    def _submit(self, name: str, at: str) -> str:
-        settings = defaults_of(self._flows[name])
-        return self._fleet.submit(name, settings, queue=self._queue, key=f"schedule {at}").id
 
     # Bringing runs back
 

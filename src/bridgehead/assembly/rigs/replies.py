@@ -7,7 +7,7 @@ from bridgehead.assembly.rigs.clones import RigClone
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.rigs.operations.send import SendRequest, send
-from bridgehead.rigs.rig import Reviews, Rig
+from bridgehead.rigs.rig import Reviews
 from bridgehead.rigs.views.results import Sent
 
 
@@ -40,7 +40,7 @@ def send_reply(
     if not reply.text.strip():
         raise UserError("the reply is empty; nothing was sent")
     rig = make_rig(clone.root, say, reviews)
-    before = _head(rig)
+    before = rig.repository.head().commit
     try:
         return send(
             rig,
@@ -57,10 +57,6 @@ def send_reply(
         )
     except BridgeheadError as error:
         # git may fail after the commit was made; whoever is told "failed" would send it twice.
-        if _head(make_rig(clone.root, say)) == before:
+        if make_rig(clone.root, say).repository.head().commit == before:
             raise
         raise NotShared(thread_id, error) from error
-
-
-def _head(rig: Rig) -> str | None:
-    return rig.repository.head().commit

@@ -56,7 +56,8 @@ def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> i
         foreign=(hub or serving.hub) is not None,
     )
     findings = run(check_hub(options))
-    app.emit({"checks": [_document(found) for found in findings]}, lambda: _findings(findings))
+    checks = [{"class": one.kind, "state": one.state, "message": one.sentence, "fix": one.fix} for one in findings]
+    app.emit({"checks": checks}, lambda: _findings(findings))
     return ExitCode.USER if any(found.state == "broken" for found in findings) else ExitCode.DONE
 
 
@@ -73,10 +74,6 @@ def link_chat(app: App, state: str | None) -> None:
     _settings, folder = settings_and_folder(app, state)
     url = new_chat_link(folder)
     app.emit({"chat": url}, lambda: url)
-
-
-def _document(found: Finding) -> dict[str, Any]:
-    return {"class": found.kind, "state": found.state, "message": found.sentence, "fix": found.fix}
 
 
 def _findings(findings: list[Finding]) -> str:

@@ -22,7 +22,7 @@ from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite,
 from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.gateway.status_site import SpeakRequest
-from bridgehead.bus.interfaces import ItemAnswer, Notice, typed_answer
+from bridgehead.bus.interfaces import Notice, typed_answer
 from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
 from bridgehead.bus.wire.topics import NOTICE, SPEAK
@@ -216,7 +216,11 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
             lines = TypedLines()
             while said := (await _next_line(app, reached, lines)).strip():
                 if (given := typed_answer(said)) is not None and isinstance(reached, Satellite):
-                    await _answer(app, reached, given)
+                    await reached.answer(given.id, given.text)
+                    while not isinstance(event := await reached.receive(), ItemAnswered):
+                        if isinstance(event, Incoming):
+                            reached.aside(event.message)
+                    app.insist(escape_controls(event.sentence))
                     continue
                 try:
                     spoken = await reached.ask(said, lang, wait_s=CHAT_WAIT_S)
@@ -273,14 +277,6 @@ def _show_notice(app: App, message: Message) -> None:
             facts = [f"{name}: {one}" for name, one in told.details.items()]
             how = f"answer with: answer {told.id} {'|'.join(told.choices) or 'TEXT'}"
             app.insist("\n".join(f"  {escape_controls(line)}" for line in (*told.rest.splitlines(), *facts, how)))
-
-
-async def _answer(app: App, satellite: Satellite, given: ItemAnswer) -> None:
-    await satellite.answer(given.id, given.text)
-    while not isinstance(event := await satellite.receive(), ItemAnswered):
-        if isinstance(event, Incoming):
-            satellite.aside(event.message)
-    app.insist(escape_controls(event.sentence))
 
 
 class TypedLines:

@@ -77,8 +77,8 @@ def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
     rows = [("id", "since", "from", "what", "answer with")]
     for council, parts in grouped(items):
         if council is not None:
-            after = f"each part, then bridgehead council resume {council}"
-            rows.append(("", _since(parts[0], now), "council", f"council {council}: {len(parts)} parts", after))
+            since, what = ago(parse_iso(parts[0].opened_at), now), f"council {council}: {len(parts)} parts"
+            rows.append(("", since, "council", what, f"each part, then bridgehead council resume {council}"))
         rows += [_row(item, now, "  " if council else "") for item in parts]
     return columns(rows, width=width, flexible=3)
 
@@ -114,11 +114,7 @@ def question_text(item: PendingItem, now: datetime) -> str:
 def _row(item: PendingItem, now: datetime, indent: str) -> tuple[str, str, str, str, str]:
     question = item.question
     origin, title, how = (escape_controls(one_line(cell)) for cell in (question.origin, question.title, _how(item)))
-    return indent + item.id, _since(item, now), origin, title, how
-
-
-def _since(item: PendingItem, now: datetime) -> str:
-    return ago(parse_iso(item.opened_at), now)
+    return indent + item.id, ago(parse_iso(item.opened_at), now), origin, title, how
 
 
 def _next(item: PendingItem) -> str | None:

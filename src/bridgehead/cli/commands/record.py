@@ -317,14 +317,11 @@ def answer(
     continues with `flow resume`; `flow watch` and `bridgehead web` resume it for you.
     """
     chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
-    _refuse_contradiction(chosen, has_text=text is not None or path is not None, has_message=message is not None)
-    given = answer_of(_answer_text(text, path), chosen, message, by)
-    give_answer(app, item_id, None if text is None and path is None and status is None else given)
-
-
-def _refuse_contradiction(status: AnswerStatus, *, has_text: bool, has_message: bool) -> None:
-    if has_message if status is AnswerStatus.SUCCESS else has_text:
+    has_text = text is not None or path is not None
+    if message is not None if chosen is AnswerStatus.SUCCESS else has_text:
         raise UserError("an answer is either a text, or --status error|cancelled with a --message that says why")
+    given = answer_of(_answer_text(text, path), chosen, message, by)
+    give_answer(app, item_id, given if has_text or status is not None else None)
 
 
 def _answer_text(text: str | None, path: Path | None) -> str | None:

@@ -15,7 +15,7 @@ from bridgehead.host.terminal import escape_controls
 
 if TYPE_CHECKING:
     from bridgehead.assembly.council.seats import Availability
-    from bridgehead.council.request.domains import Domain, Expert
+    from bridgehead.council.request.domains import Expert
 
 MARK = {True: "✓", False: "–"}
 
@@ -61,7 +61,11 @@ def domains(app: App, domain: str | None) -> None:
         app.warn(note)
     if domain is None:
         known = registry.domains
-        app.emit({"domains": [_entry(one) for one in known]}, lambda: _domains(known, app.width))
+        listed = [
+            {"id": one.id, "category": one.category, "role": one.role, "aliases": list(one.aliases)} for one in known
+        ]
+        rows = [("domain", "category", "expert"), *((one.id, one.category, one.role) for one in known)]
+        app.emit({"domains": listed}, lambda: columns(rows, width=app.width, flexible=2))
         return
     if not normalise_domain(domain):
         raise UserError(f"{domain!r} is not a domain name", hint="`bridgehead domains` lists the known ones")
@@ -84,15 +88,6 @@ def _remark(seat: Availability) -> str:
     advice = f"→ {seat.advice}" if seat.advice else ""
     remark = " ".join(filter(None, [reason_in_words(seat.reason), held, refused, advice]))
     return escape_controls(" ".join(remark.split()))
-
-
-def _entry(domain: Domain) -> dict[str, Any]:
-    return {"id": domain.id, "category": domain.category, "role": domain.role, "aliases": list(domain.aliases)}
-
-
-def _domains(known: tuple[Domain, ...], width: int) -> str:
-    rows = [(one.id, one.category, one.role) for one in known]
-    return columns([("domain", "category", "expert"), *rows], width=width, flexible=2)
 
 
 def _expert_document(expert: Expert) -> dict[str, Any]:

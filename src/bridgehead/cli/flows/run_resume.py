@@ -26,7 +26,10 @@ SHARED_FLAGS: Final = ("--json", "--debug")
 
 def run_quickly(verb: str, words: Sequence[str]) -> int:
     """Run what was typed after `flow run` or `flow resume`."""
-    ours, separator, theirs = _divided(words)
+    # What stands before `--`, that itself, and what stands after it and is none of our business.
+    typed = list(words)
+    place = typed.index("--") if "--" in typed else len(typed)
+    ours, separator, theirs = typed[:place], typed[place : place + 1], typed[place + 1 :]
     app = App(as_json="--json" in ours)
     line = split_words([*(word for word in ours if word not in SHARED_FLAGS), *separator, *theirs])
     line = line._replace(flags={"here": app.cwd, **line.flags})
@@ -95,13 +98,6 @@ def run_inputs(app: App, root: Path) -> Iterator[RunInputs]:
             size_limits=size_limits(here.settings),
             keep_days=keep_days(here.settings),
         )
-
-
-def _divided(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-    """What stands before `--`, that itself, and what stands after it and is none of our business."""
-    typed = list(words)
-    place = typed.index("--") if "--" in typed else len(typed)
-    return typed[:place], typed[place : place + 1], typed[place + 1 :]
 
 
 def _named(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:

@@ -81,20 +81,16 @@ class RigConsole(NamedTuple):
     def page(self, text: Iterable[str]) -> None:
         """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
         if not sys.stdout.isatty():
-            _put_out(text)
+            if isinstance(text, EncodedText) and (sys.stdout.encoding or "").lower() == "utf-8":
+                sys.stdout.flush()
+                sys.stdout.buffer.write(text.encoded)
+            else:
+                sys.stdout.writelines(text)
+            sys.stdout.flush()
             return
         from bridgehead.host.terminal import page as show
 
         show("".join(text), stream=sys.stdout, environ=self.environ, no_pager_variable="RIG_BRIDGE_NO_PAGER")
-
-
-def _put_out(text: Iterable[str]) -> None:
-    if isinstance(text, EncodedText) and (sys.stdout.encoding or "").lower() == "utf-8":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encoded)
-    else:
-        sys.stdout.writelines(text)
-    sys.stdout.flush()
 
 
 def init(console: RigConsole) -> None:
@@ -259,7 +255,14 @@ def verify(console: RigConsole) -> int:
 
 def inbox(console: RigConsole) -> int:
     if console.arguments.has("--prompt"):
-        return _inbox_for_agent(console)
+        from bridgehead.assembly.rigs.inbox import envelopes_for_agent
+
+        waiting = envelopes_for_agent(console.make_rig())
+        if console.as_json:
+            console.put_object(waiting.json_object())
+        else:
+            console.put(waiting.prompt())
+        return ExitCode.DONE
     from bridgehead.rigs.operations.inbox import inbox as read_inbox
 
     found, with_owed = read_inbox(console.make_rig()), console.arguments.has("--owed")
@@ -294,17 +297,6 @@ def push(console: RigConsole) -> None:
     from bridgehead.rigs.operations.posting import push_unsent
 
     console.emit(push_unsent(console.make_rig()))
-
-
-def _inbox_for_agent(console: RigConsole) -> int:
-    from bridgehead.assembly.rigs.inbox import envelopes_for_agent
-
-    found = envelopes_for_agent(console.make_rig())
-    if console.as_json:
-        console.put_object(found.json_object())
-    else:
-        console.put(found.prompt())
-    return ExitCode.DONE
 
 
 def quarantine(console: RigConsole) -> None:

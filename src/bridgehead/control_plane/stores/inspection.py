@@ -72,16 +72,12 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
             complaints += _missing_rows(connection)
             found = _counted(str(path), _all_rows(connection, NEWEST_ROWS if part else None))
     except sqlite3.Error as error:
-        raise_unless_damaged(path, error)
+        # A lock or a disk that fails says nothing about the record.
+        if hasattr(error, "sqlite_errorcode") and sqlite.primary_code(error) not in DAMAGED:
+            raise sqlite.failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
         return Inspection(str(path), (str(error),))
     note = f"it is large: only its newest {NEWEST_ROWS} rows were read" if part else None
     return Inspection(found.where, (*complaints, *found.damage)[:MOST_COMPLAINTS], found.counts, note)
-
-
-def raise_unless_damaged(path: Path, error: sqlite3.Error) -> None:
-    """A lock or a disk that fails says nothing about the record."""
-    if hasattr(error, "sqlite_errorcode") and sqlite.primary_code(error) not in DAMAGED:
-        raise sqlite.failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
 
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:

@@ -76,29 +76,24 @@ class PostgresAddress(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, url: str) -> PostgresAddress:
         """Read a `postgresql://` URL."""
-        parameters, schema = _split(url)
+        try:
+            parts = urlsplit(url)
+            query = dict(parse_qsl(parts.query, keep_blank_values=True))
+            schema = query.pop("schema", DEFAULT_SCHEMA)
+            found = conninfo_to_dict(parts._replace(scheme="postgresql", query=urlencode(query)).geturl())
+        except (psycopg.Error, ValueError):
+            # Not chained: what the driver says may quote a piece of the password.
+            raise UnusableAddress("it cannot be read") from None
+        parameters = {name: str(value) for name, value in found.items() if value is not None}
+        if "@" in parameters.get("host", "") + parameters.get("dbname", "") or "\0" in url:
+            raise UnusableAddress("it has more than one '@'")
+        if not _PORTS.fullmatch(parameters.get("port", "")):
+            raise UnusableAddress("its port is not a number")
+        if not _SCHEMA.fullmatch(schema):
+            raise UnusableAddress("a schema is named with lower-case letters, digits and '_'")
         parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_SECONDS))
         parameters.setdefault("application_name", "bridgehead")
         return cls(parameters, schema, _shown(parameters))
-
-
-def _split(url: str) -> tuple[dict[str, str], str]:
-    try:
-        parts = urlsplit(url)
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        schema = query.pop("schema", DEFAULT_SCHEMA)
-        found = conninfo_to_dict(parts._replace(scheme="postgresql", query=urlencode(query)).geturl())
-    except (psycopg.Error, ValueError):
-        # Not chained: what the driver says may quote a piece of the password.
-        raise UnusableAddress("it cannot be read") from None
-    parameters = {name: str(value) for name, value in found.items() if value is not None}
-    if "@" in parameters.get("host", "") + parameters.get("dbname", "") or "\0" in url:
-        raise UnusableAddress("it has more than one '@'")
-    if not _PORTS.fullmatch(parameters.get("port", "")):
-        raise UnusableAddress("its port is not a number")
-    if not _SCHEMA.fullmatch(schema):
-        raise UnusableAddress("a schema is named with lower-case letters, digits and '_'")
-    return parameters, schema
 
 
 def _shown(parameters: dict[str, str]) -> str:
@@ -193,7 +188,8 @@ class PostgresStore(Store):
     def _open_record(self) -> Connection | None:
         connection = self._connect()
         try:
-            version = self._identified_version(connection)
+            version = self._version(PostgresTransaction(connection))
+            self._refuse_newer(version)
             if version == 0 and self.read_only:
                 connection.close()
                 return None
@@ -222,12 +218,6 @@ class PostgresStore(Store):
             connection.close()
             raise
         return connection
-
-    def _identified_version(self, connection: Connection) -> int:
-        """The version of the record in our schema, 0 when there is none; raises for anything else."""
-        version = self._version(PostgresTransaction(connection))
-        self._refuse_newer(version)
-        return version
 
     def _bring_up_to_date(self, connection: Connection) -> None:
         if self.read_only:

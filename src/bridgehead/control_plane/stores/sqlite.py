@@ -227,7 +227,13 @@ class SqliteStore(Store):
                     raise
                 time.sleep(_RETRY_SECONDS)
         if mode != "wal":
-            _warn_about_journal(self.where)
+            import logging  # rarely needed, and not cheap to import
+
+            logging.getLogger("bridgehead.record").warning(
+                "the file system of %s has no shared memory, so the record does without a write-ahead log and is "
+                "slower; use a local disk, or Postgres for several machines",
+                self.where,
+            )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -311,16 +317,6 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[SqliteTransaction]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _warn_about_journal(where: str) -> None:
-    import logging  # rarely needed, and not cheap to import
-
-    logging.getLogger("bridgehead.record").warning(
-        "the file system of %s has no shared memory, so the record does without a write-ahead log and is slower; "
-        "use a local disk, or Postgres for several machines",
-        where,
-    )
 
 
 def is_record_file(path: Path) -> bool:

@@ -77,7 +77,9 @@ def take_responses(run: SeatState, replies: Iterable[ReadReply]) -> None:
         by_owner.setdefault(one.owner, []).append(one)
     signals: list[Signal] = []
     for owner, parts in by_owner.items():
-        responses = [entry for part in parts for entry in _responses(part.value)]
+        # Some models mark their outputs with a status instead of listing responses.
+        given = [(*part.value["responses"], *filter(_is_response, part.value["outputs"])) for part in parts]
+        responses = [entry for entries in given for entry in entries]
         asked = list(dict.fromkeys(key for part in parts for key in part.ask.asked))
         run.debate.take_responses(owner, responses, asked, run.round)
         for part in parts:
@@ -124,11 +126,6 @@ def _take_signals(run: SeatState, signals: Sequence[Signal]) -> None:
         run.roster.pass_over(signals)
         return
     run.roster.take_signals(signals, {entry.id: entry for entry in run.ledger})
-
-
-def _responses(value: Any) -> list[dict[str, Any]]:
-    """Answers to challenges; some models mark their outputs with a status instead of listing responses."""
-    return [*value["responses"], *filter(_is_response, value["outputs"])]
 
 
 def _is_response(entry: Mapping[str, Any]) -> bool:

@@ -162,7 +162,12 @@ class CallBatch:
             return ()
         self.tally.answered(result)
         if isinstance(result, CallFailed):
-            return self._failed(ask, result)
+            if ask.call.session is not None and ask.standalone is not None:
+                self.sessions.pop(ask.call.key.speaker, None)
+                self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
+                return (self._issue(_put_again(ask, ask.standalone, session=None)),)
+            self._fail(ask, result.reason, result.error_class, detail=result.detail, usage=result.usage)
+            return ()
         return self._replied(ask, result)
 
     def give_up(self, reason: str) -> tuple[CallKey, ...]:
@@ -189,29 +194,17 @@ class CallBatch:
             self.sessions[key.speaker] = reply.session
         answer = read_reply(reply.text, ask.read)
         if isinstance(answer, Answered):
-            self._take(ask, reply, answer)
+            self.replies[first_attempt(key)] = ReadReply(ask, answer.value, answer.partial)
+            facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
+            duration = round(reply.duration_seconds, 3)
+            self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **_spent(reply.usage))
+            if answer.partial:
+                self.log("agent_partial", **facts, chars=len(reply.text))
             return ()
         if answer.reason == PARSE_FAILURE and not ask.is_repair:
             return (self._issue(self._repaired(ask, reply)),)
         error = ErrorClass.MALFORMED if reply.text.strip() else ErrorClass.EMPTY
         self._fail(ask, answer.reason, error, detail="")
-        return ()
-
-    def _take(self, ask: Ask, reply: Reply, answer: Answered[Any]) -> None:
-        key = ask.call.key
-        self.replies[first_attempt(key)] = ReadReply(ask, answer.value, answer.partial)
-        facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
-        duration = round(reply.duration_seconds, 3)
-        self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **_spent(reply.usage))
-        if answer.partial:
-            self.log("agent_partial", **facts, chars=len(reply.text))
-
-    def _failed(self, ask: Ask, failed: CallFailed) -> tuple[Call, ...]:
-        if ask.call.session is not None and ask.standalone is not None:
-            self.sessions.pop(ask.call.key.speaker, None)
-            self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
-            return (self._issue(_put_again(ask, ask.standalone, session=None)),)
-        self._fail(ask, failed.reason, failed.error_class, detail=failed.detail, usage=failed.usage)
         return ()
 
     def _fail(

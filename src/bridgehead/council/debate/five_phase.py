@@ -150,7 +150,9 @@ class FivePhaseRun(SeatRun):
             for message in _messages(one, "challenge", "cross-challenge"):
                 self._take_challenge(owner, message)
             for message in _messages(one, "corroboration"):
-                self._corroborate(owner, message)
+                entry = self._run.ledger.survivor(message.get("finding_id"))
+                if entry is not None and entry.owner != owner and as_text(message.get("text")):
+                    self._supporters.setdefault(entry.id, set()).add(owner)
             for message in _messages(one, "merge-proposal"):
                 self._agree(owner, as_line(message.get("finding_id")), as_line(message.get("other_id")))
         for one in replies:
@@ -170,11 +172,6 @@ class FivePhaseRun(SeatRun):
         taken = self._run.debate.take_challenges([fields], self._run.round, by=owner)
         self._run.debate.changes["challenged"] += taken
 
-    def _corroborate(self, owner: Owner, message: Mapping[str, Any]) -> None:
-        entry = self._run.ledger.survivor(message.get("finding_id"))
-        if entry is not None and entry.owner != owner and as_text(message.get("text")):
-            self._supporters.setdefault(entry.id, set()).add(owner)
-
     # -- phases 4 and 5: joining, final positions
 
     def _begin_positions(self, stop: str | None) -> None:
@@ -192,7 +189,12 @@ class FivePhaseRun(SeatRun):
         for one in batch.in_order():
             self._take_positions(one.owner, one.value)
         settle(self._run, batch)
-        self._join_agreed()
+        # Pairs the matcher finds and both owners agree on become one finding.
+        for entry, other in self._merge_candidates():
+            owners = {entry.owner, other.owner}
+            first, second = sorted((entry.id, other.id))
+            if entry.is_live and other.is_live and all((first, second, owner) in self._agreed for owner in owners):
+                self._run.ledger.join(entry, other)
         self._decide()
         self._end(self._ending)
 
@@ -210,14 +212,6 @@ class FivePhaseRun(SeatRun):
         if one and other and one != other:
             first, second = sorted((one, other))
             self._agreed.add((first, second, owner))
-
-    def _join_agreed(self) -> None:
-        """Pairs the matcher finds and both owners agree on become one finding."""
-        for one, other in self._merge_candidates():
-            owners = {one.owner, other.owner}
-            first, second = sorted((one.id, other.id))
-            if one.is_live and other.is_live and all((first, second, owner) in self._agreed for owner in owners):
-                self._run.ledger.join(one, other)
 
     def _decide(self) -> None:
         """Turn positions into states; what lacks support is disputed, with the count as the open doubt."""

@@ -84,7 +84,16 @@ class MultiModelRun(SeatRun):
                 continue
             self._used.append(model)
             raised += self._raise(mine, Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log), model)
-        self._adopt(raised)
+        by_id = {entry.id: entry for entry in raised}
+        for found in cluster([Candidate.of(entry.output) for entry in raised], same_domain=False):
+            members = [by_id[name] for name in found.ids]
+            models = tuple(dict.fromkeys(entry.model for entry in members if entry.model))
+            if len(models) >= 2:
+                self._merged += 1
+                members = [self._joined(found, members, models)]
+            for entry in members:
+                self._run.ledger.adopt(entry)
+                self._run.debate.doubt_failed_evidence([entry], 1)
         settle(self._run, batch)
         return bool(self._used)
 
@@ -100,18 +109,6 @@ class MultiModelRun(SeatRun):
                 self._run.covered.append(key.domain)
         ledger.merge_duplicates()
         return ledger.live()
-
-    def _adopt(self, raised: Sequence[Entry]) -> None:
-        by_id = {entry.id: entry for entry in raised}
-        for found in cluster([Candidate.of(entry.output) for entry in raised], same_domain=False):
-            members = [by_id[name] for name in found.ids]
-            models = tuple(dict.fromkeys(entry.model for entry in members if entry.model))
-            if len(models) >= 2:
-                self._merged += 1
-                members = [self._joined(found, members, models)]
-            for entry in members:
-                self._run.ledger.adopt(entry)
-                self._run.debate.doubt_failed_evidence([entry], 1)
 
     def _joined(self, found: Cluster, members: Sequence[Entry], models: tuple[str, ...]) -> Entry:
         lead = members[0]

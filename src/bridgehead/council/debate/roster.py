@@ -78,7 +78,13 @@ class Roster:
                 self.unexplored.append(signal.domain)
                 self._note("domain_limit", signal, trigger)
             else:
-                self._call_in(signal, trigger)
+                title = trigger.output.title if trigger is not None else ""
+                task = self.task.task_description
+                expert = self.registry.expert(signal.domain, task=task, reason=signal.reason, title=title)
+                self.experts[signal.domain] = expert
+                self.waiting.append(NewExpert(expert, trigger.id if trigger is not None else None, signal.reason))
+                self._added += 1
+                self._note("domain_added", signal, trigger)
 
     def pass_over(self, signals: Iterable[Signal]) -> None:
         """There is no round in which experts for these could be asked."""
@@ -92,15 +98,6 @@ class Roster:
             self.experts.pop(new.expert.domain, None)
             self.unexplored.append(new.expert.domain)
         self.waiting.clear()
-
-    def _call_in(self, signal: Signal, trigger: Entry | None) -> None:
-        title = trigger.output.title if trigger is not None else ""
-        task = self.task.task_description
-        expert = self.registry.expert(signal.domain, task=task, reason=signal.reason, title=title)
-        self.experts[signal.domain] = expert
-        self.waiting.append(NewExpert(expert, trigger.id if trigger is not None else None, signal.reason))
-        self._added += 1
-        self._note("domain_added", signal, trigger)
 
     def _known_as(self, domain: str) -> str | None:
         """The active domain a name stands for, aliases included."""

@@ -104,23 +104,19 @@ class SeatRun:
             self._calls += self._batch.received(happened)
             self._go_on()
         else:
-            self._stop_waiting(happened)
+            if isinstance(happened, calls.DeadlineReached):
+                reason = timeout_skip_reason(self.seat.timeout_seconds)
+                self._log("deadline_reached", detail=f"after {self.seat.deadline_seconds} s")
+            else:
+                reason = NO_ANSWER if isinstance(happened, calls.GivenUp) else INTERRUPTED
+            self._cancelled = self._batch.give_up(reason)
+            self._cut_short(reason)
         return self._turn()
 
     @property
     def outstanding(self) -> tuple[calls.CallKey, ...]:
         """Keys of the calls that have no result yet."""
         return self._batch.outstanding if self._batch is not None and self.report is None else ()
-
-    def _stop_waiting(self, happened: calls.DeadlineReached | calls.GivenUp | calls.Interrupted) -> None:
-        if isinstance(happened, calls.DeadlineReached):
-            reason = timeout_skip_reason(self.seat.timeout_seconds)
-            self._log("deadline_reached", detail=f"after {self.seat.deadline_seconds} s")
-        else:
-            reason = NO_ANSWER if isinstance(happened, calls.GivenUp) else INTERRUPTED
-        if self._batch is not None:
-            self._cancelled = self._batch.give_up(reason)
-        self._cut_short(reason)
 
     def _ask(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
         """Put questions together; `then` goes on when all are settled."""

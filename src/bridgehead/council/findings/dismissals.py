@@ -276,9 +276,6 @@ class _Application:
             first = next((n for n in carried if self._status[n].status == status), None)
             if first is not None:
                 return Note(first, why)
-        return self._note_of_stale(finding)
-
-    def _note_of_stale(self, finding: Dismissable) -> Note | None:
         for number, entry in self._active():
             stale = self._status[number].status == "stale" and number not in self._partner
             alike = self._likeness(entry, finding) > ALIKE_AT_SAME_LINES

@@ -109,27 +109,20 @@ def _fenced(evidence: str) -> Iterator[Quote]:
 def _spans(text: str) -> Iterator[Quote]:
     """A run of n backticks to the next run of exactly n."""
     runs = list(_BACKTICKS.finditer(text))
-    closings = _next_equal([len(run[0]) for run in runs])
+    closings: list[int | None] = [None] * len(runs)
+    following: dict[int, int] = {}  # by length, the place of the next run
+    for place in range(len(runs) - 1, -1, -1):
+        length = len(runs[place][0])
+        closings[place], following[length] = following.get(length), place
     position = 0
     while position < len(runs):
-        opening = runs[position]
-        closing = closings[position]
+        opening, closing = runs[position], closings[position]
         if closing is None:
             position += 1
             continue
         end = runs[closing].end()
         yield Quote(text[opening.end() : runs[closing].start()], opening.start(), end, opening.end())
         position = closing + 1
-
-
-def _next_equal(lengths: Sequence[int]) -> list[int | None]:
-    """For each entry the place of the next one that is equal."""
-    following: list[int | None] = [None] * len(lengths)
-    seen: dict[int, int] = {}
-    for place in range(len(lengths) - 1, -1, -1):
-        following[place] = seen.get(lengths[place])
-        seen[lengths[place]] = place
-    return following
 
 
 def _is_quote(text: str, unusual: Sequence[str]) -> bool:
@@ -228,7 +221,15 @@ def check_evidence(evidence: str | None, tree: Tree) -> EvidenceCheck:
 def _check(evidence: str, tree: Tree) -> EvidenceCheck:
     cited = read_citations(evidence, tree.unusual)
     if not cited.citations:
-        return _check_loose_quotes(cited.loose, tree)
+        # Without a reference a quote that stands in exactly one file is enough.
+        for quote in cited.loose:
+            texts = ((path, text) for path in tree.paths if (text := tree.file(path)) is not None)
+            holders = [(path, found) for path, text in texts if (found := next(search_quote(quote, text), None))]
+            if len(holders) == 1:
+                path, lines = holders[0]
+                passed = CheckedReference(path, None, EvidenceOutcome.PASSED, None, Strength.QUOTE, lines)
+                return EvidenceCheck(EvidenceOutcome.PASSED, None, (passed,))
+        return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_reference")
     checked = tuple(_check_citation(citation, tree) for citation in cited.citations)
     for outcome in EvidenceOutcome:
         first = next((reference for reference in checked if reference.outcome is outcome), None)
@@ -283,22 +284,6 @@ def _check_lines(path: str, cited: Lines | None, text: FileText, *, quoted: bool
         return CheckedReference(path, cited, EvidenceOutcome.UNCHECKED, "no_line")
     lines = (cited[0], min(cited[1], len(text.lines)))
     return CheckedReference(path, cited, EvidenceOutcome.PASSED, None, Strength.LINE, lines)
-
-
-def _check_loose_quotes(quotes: Sequence[str], tree: Tree) -> EvidenceCheck:
-    """Without a reference a quote that stands in exactly one file is enough."""
-    for quote in quotes:
-        holders = [(path, found) for path in tree.paths if (found := _first_occurrence(quote, tree, path))]
-        if len(holders) == 1:
-            path, lines = holders[0]
-            passed = CheckedReference(path, None, EvidenceOutcome.PASSED, None, Strength.QUOTE, lines)
-            return EvidenceCheck(EvidenceOutcome.PASSED, None, (passed,))
-    return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_reference")
-
-
-def _first_occurrence(quote: str, tree: Tree, path: str) -> Lines | None:
-    text = tree.file(path)
-    return None if text is None else next(search_quote(quote, text), None)
 
 
 def _nearest(quotes: Sequence[str], text: FileText, cited: Lines | None) -> _Occurrence | None:

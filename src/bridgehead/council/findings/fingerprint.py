@@ -64,7 +64,10 @@ def identify(
     start = start_line(anchor, text) if anchor and text else None
     if anchor is None or text is None or start is None:
         return Identity(_weak(type, title, domain, requirement_id))
-    block, index = _placed(text, start)
+    # The block that begins there, and how many times it has begun up to there.
+    block = _block(text, start)
+    alike = (number for number, line in enumerate(text.squeezed_lines[:start], start=1) if line == block[0])
+    index = sum(_block(text, number) == block for number in alike)
     names = (anchor.path, *earlier_names(anchor.path, renames))
     first, *others = (_strong(name, family_of(type), index, block) for name in names)
     return Identity(first, tuple(others))
@@ -111,13 +114,6 @@ def cluster_fingerprint(members: Sequence[Identity]) -> tuple[str, tuple[str, ..
     own = [member.fingerprint for member in members]
     counts = Counter([name for name in own if not is_weak(name)] or own)
     return min(counts, key=lambda name: (-counts[name], name)), everything
-
-
-def _placed(text: FileText, start: int) -> tuple[tuple[str, ...], int]:
-    """The block that begins at a line, and how many times it has begun up to there."""
-    block = _block(text, start)
-    alike = (number for number, line in enumerate(text.squeezed_lines[:start], start=1) if line == block[0])
-    return block, sum(_block(text, number) == block for number in alike)
 
 
 @lru_cache(maxsize=64)

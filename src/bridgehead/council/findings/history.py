@@ -96,7 +96,10 @@ def carry_forward(records: Sequence[FindingRecord], run: Run, comparison: Compar
     for name, state in comparison.current.items():
         if state.state == "new":
             found = run.findings[name]
-            key = _free_key(found.fingerprints[0], taken)
+            key, number = found.fingerprints[0], 1
+            while key in taken:
+                number += 1
+                key = f"{found.fingerprints[0]}-{number}"
             taken.add(key)
             kept.append(_record(found, run, key))
     return tuple(kept)
@@ -111,8 +114,8 @@ class _Pairing:
         self._finding_of: dict[str, str] = {}
         self._record_of: dict[str, str] = {}
         self._changed: set[str] = set()
-        self._words = {key: _wording(record) for key, record in self._records.items()}
-        self._finding_words = {name: _wording(found) for name, found in run.findings.items()}
+        self._words = {key: Wording.of(record.title, record.description) for key, record in self._records.items()}
+        self._finding_words = {name: Wording.of(found.title, found.description) for name, found in run.findings.items()}
 
     def pair_exact(self) -> None:
         self._take(
@@ -213,10 +216,6 @@ def _strong_ones(record: FindingRecord) -> set[str]:
     return {name for name in record.fingerprints if not is_weak(name)}
 
 
-def _wording(found: FoundAgain) -> Wording:
-    return Wording.of(found.title, found.description)
-
-
 def _carried(record: FindingRecord, run: Run, comparison: Comparison, name: str | None) -> FindingRecord:
     if name is not None:
         return _record(run.findings[name], run, record.key)
@@ -229,11 +228,3 @@ def _carried(record: FindingRecord, run: Run, comparison: Comparison, name: str 
 def _record(found: FoundAgain, run: Run, key: str) -> FindingRecord:
     known = {field: getattr(found, field) for field in FoundAgain.__struct_fields__}
     return FindingRecord(**known, key=key, state=OPEN, scope=run.scope)
-
-
-def _free_key(fingerprint: str, taken: set[str]) -> str:
-    key, number = fingerprint, 1
-    while key in taken:
-        number += 1
-        key = f"{fingerprint}-{number}"
-    return key

@@ -159,22 +159,18 @@ class NotAnswered:
 def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
     """The best candidate in a reply: most valid entries, the last one on ties."""
     try:
-        return _read_reply(printed, read)
+        opened = open_envelope(printed)
+        if opened.error is not None:
+            return NotAnswered(f"cli_error: {excerpt(opened.error)}")
+        for group in (_whole, _fenced, _spans):
+            candidates = islice(group(opened.text, read), _MOST_CANDIDATES)
+            answers = [answer for answer in candidates if answer is not None]
+            if answers:
+                _, best = max(enumerate(answers), key=lambda pair: (pair[1].entries, pair[0]))
+                return Answered(best.value, best.partial)
+        return NotAnswered(PARSE_FAILURE)
     except ReadingStopped:
         return NotAnswered(STOPPED)
-
-
-def _read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
-    opened = open_envelope(printed)
-    if opened.error is not None:
-        return NotAnswered(f"cli_error: {excerpt(opened.error)}")
-    for group in (_whole, _fenced, _spans):
-        candidates = islice(group(opened.text, read), _MOST_CANDIDATES)
-        answers = [answer for answer in candidates if answer is not None]
-        if answers:
-            _, best = max(enumerate(answers), key=lambda pair: (pair[1].entries, pair[0]))
-            return Answered(best.value, best.partial)
-    return NotAnswered(PARSE_FAILURE)
 
 
 @dataclass(frozen=True, slots=True)

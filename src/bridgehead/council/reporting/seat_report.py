@@ -87,7 +87,9 @@ def completed_report(task: BridgeInput, facts: SeatFacts, found: Analysed) -> Br
 
 def skipped_report(task: BridgeInput, facts: SeatFacts, reason: str) -> BridgeReport:
     """A seat that could not take part; nobody has to do anything."""
-    return BridgeReport(**_common(task, facts), **_empty(Status.SKIPPED, skip_reason=_cut(reason)))
+    # The code whole, what follows it no longer than an excerpt; cutting twice changes nothing.
+    code, colon, told = reason.partition(": ")
+    return BridgeReport(**_common(task, facts), **_empty(Status.SKIPPED, skip_reason=code + colon + excerpt(told)))
 
 
 def halted_report(task: BridgeInput, facts: SeatFacts, reason: str, message: str) -> BridgeReport:
@@ -157,9 +159,3 @@ def _empty(status: Status, **reasons: str) -> dict[str, Any]:
         "local_council_degraded degradation_reason runtime toolchain exchange_mode"
     ).split()
     return {"status": status, **dict.fromkeys(nulls), **nothing, **reasons}
-
-
-def _cut(reason: str) -> str:
-    """The code whole, what follows it no longer than an excerpt; cutting twice changes nothing."""
-    code, colon, told = reason.partition(": ")
-    return code + colon + excerpt(told)

@@ -92,7 +92,9 @@ def read_context(request: Request, registry: Registry) -> Context:
     artifact, types = classify_artifact(scores)
     if paths and all(path.lower().endswith(_PROSE) for path in paths):
         artifact, types = "research", ("research",)
-    intent = request.explicit_intent or find_intent(request.text)
+    # Without one given, the first whose words the request uses.
+    said = (one for one, words in _INTENTS.items() if any(says(request.text, word) for word in words))
+    intent = request.explicit_intent or next(said, None)
     detected = registry.detect(
         request.text,
         exactly=request.explicit_domains,
@@ -133,11 +135,6 @@ def classify_artifact(scores: Mapping[str, int]) -> tuple[str, tuple[str, ...]]:
     best = max(scores, key=lambda kind: scores[kind])
     kind = best if scores[best] else CODE
     return kind, (kind,)
-
-
-def find_intent(text: str) -> str | None:
-    """The first intent whose words the request uses."""
-    return next((intent for intent, words in _INTENTS.items() if any(says(text, word) for word in words)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,8 @@ class Registry:
         }
 
     def _said(self, text: str) -> dict[str, str]:
-        scored = [(self._detection_score(entry, text), entry) for entry in self.domains]
+        named = {entry.id for entry in self.domains if any(says(text, word) for word in (entry.id, *entry.aliases))}
+        scored = [(entry.score(text) + EXPLICIT * (entry.id in named), entry) for entry in self.domains]
         ranked = sorted((pair for pair in scored if pair[0] >= SELECTED_AT), key=lambda pair: -pair[0])
         return {entry.id: f"the request says {_quoted(entry, text)}" for _, entry in ranked}
 
@@ -271,10 +272,6 @@ class Registry:
         words = set(normalise_domain(name).split("-"))
         scored = [(entry.score(text) + STRONG * (set(entry.id.split("-")) <= words), entry) for entry in self.domains]
         return sorted((pair for pair in scored if pair[0] >= WEAK), key=lambda pair: -pair[0])
-
-    def _detection_score(self, entry: Domain, text: str) -> float:
-        mentioned = any(says(text, word) for word in (entry.id, *entry.aliases))
-        return entry.score(text) + (EXPLICIT if mentioned else 0.0)
 
     def canonical(self, name: str) -> str:
         """The id behind a name or alias; names nobody registered stay as they are, normalised."""

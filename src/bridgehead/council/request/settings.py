@@ -81,22 +81,6 @@ def choose_models(runtime: str, model: Any, models: Any, known: Sequence[str] | 
     if models and model is not None:
         warnings.append("legacy_model_ignored:opencode")
     wanted = models or ([] if _is_unset(model) else [model])
-    return _several(wanted, known, warnings)
-
-
-def _single(runtime: str, model: Any, known: Sequence[str] | None) -> ModelChoice:
-    if _is_unset(model):
-        return ModelChoice()
-    if not isinstance(model, str):
-        return ModelChoice(warnings=(f"model_not_a_string:{runtime}",))
-    if runtime not in _NAMES_IN_JSON and not is_model_name(model):
-        return ModelChoice(model_warnings=(ModelWarning(model, NOT_A_NAME),))
-    if known is not None and model not in known:
-        return ModelChoice(model_warnings=(ModelWarning(model, NOT_FOUND),))
-    return ModelChoice(models=(model,))
-
-
-def _several(wanted: Sequence[Any], known: Sequence[str] | None, warnings: list[str]) -> ModelChoice:
     found: dict[str, bool] = {}
     refused: list[ModelWarning] = []
     for entry in wanted:
@@ -112,6 +96,18 @@ def _several(wanted: Sequence[Any], known: Sequence[str] | None, warnings: list[
             refused += [] if found[entry] else [ModelWarning(entry, NOT_FOUND)]
     usable = tuple(entry for entry in found if found[entry])
     return ModelChoice(usable or (None,), tuple(warnings), tuple(refused))
+
+
+def _single(runtime: str, model: Any, known: Sequence[str] | None) -> ModelChoice:
+    if _is_unset(model):
+        return ModelChoice()
+    if not isinstance(model, str):
+        return ModelChoice(warnings=(f"model_not_a_string:{runtime}",))
+    if runtime not in _NAMES_IN_JSON and not is_model_name(model):
+        return ModelChoice(model_warnings=(ModelWarning(model, NOT_A_NAME),))
+    if known is not None and model not in known:
+        return ModelChoice(model_warnings=(ModelWarning(model, NOT_FOUND),))
+    return ModelChoice(models=(model,))
 
 
 def _is_unset(model: Any) -> bool:
@@ -275,15 +271,11 @@ class _Reader:
             self._warnings.append(f"enabled_not_bool:{name}")
             enabled = True
         options = {key: entry[key] for key in entry if key in known - {"enabled", "model", "models"}}
-        choice = self._models(name, entry)
-        keys = tuple(key for key in ("model", "models") if key in entry and key in known)
-        return RuntimeSettings(enabled, choice.models, options, choice.model_warnings, keys)
-
-    def _models(self, name: str, entry: Mapping[str, Any]) -> ModelChoice:
         listed = entry.get("models") if name == "opencode" else None
         choice = choose_models(name, entry.get("model"), listed, self._known_models.get(name))
         self._warnings += choice.warnings
-        return choice
+        keys = tuple(key for key in ("model", "models") if key in entry and key in known)
+        return RuntimeSettings(enabled, choice.models, options, choice.model_warnings, keys)
 
     def _is_stale(self, updated: object, ttl_hours: float, now: datetime) -> bool:
         moment = _moment(updated)

@@ -54,7 +54,7 @@ class OutputFolder:
         """`goes_on`: the run began in an earlier process, and its seats' logs are continued."""
         self._project = project
         self._goes_on = goes_on
-        self._session = _safe(session_id)
+        self._session = _UNSAFE.sub("-", session_id)
         self._clock = clock
         self._mask = mask
         self._logs: dict[str, _Log] = {}
@@ -154,11 +154,7 @@ def free_stem(project: Path, folder: str, name: str, *suffixes: str, taken: Cont
 
 
 def _log_name(seat: str) -> str:
-    return _safe(seat.replace(":", "-"))
-
-
-def _safe(name: str) -> str:
-    return _UNSAFE.sub("-", name)
+    return _UNSAFE.sub("-", seat.replace(":", "-"))
 
 
 def _encodable(text: str) -> str:

@@ -141,7 +141,12 @@ class CallRunner:
         try:
             with anyio.move_on_after(timeout_seconds):
                 async with posting as reply:
-                    return await _read_bounded(reply)
+                    body = bytearray()
+                    async for chunk in reply.aiter_bytes():
+                        body += chunk
+                        if len(body) > MOST_REPLY_BYTES:
+                            return HttpReply(0, failure=f"the reply is larger than {MOST_REPLY_BYTES} bytes")
+                    return HttpReply(reply.status_code, body.decode("utf-8", "replace"))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return HttpReply(0, failure=str(error) or type(error).__name__)
         return HttpReply(0, failure="no answer in time", timed_out=True)
@@ -186,15 +191,6 @@ def _run(
     return process.run(
         command, timeout_seconds=timeout_seconds, idle_seconds=idle_seconds, cancel=cancel, on_output=watch
     )
-
-
-async def _read_bounded(reply: httpx.Response) -> HttpReply:
-    body = bytearray()
-    async for chunk in reply.aiter_bytes():
-        body += chunk
-        if len(body) > MOST_REPLY_BYTES:
-            return HttpReply(0, failure=f"the reply is larger than {MOST_REPLY_BYTES} bytes")
-    return HttpReply(reply.status_code, body.decode("utf-8", "replace"))
 
 
 @asynccontextmanager

@@ -244,15 +244,7 @@ class Conductor:
         if not earlier:
             self._carry_out(first)
             return
-        self._go_on([first, *(self._run.feed(happened) for happened in earlier)], earlier)
-        for wish in wishes:
-            if isinstance(wish, GivenUp):
-                self._given_up.add(wish.seat)
-            else:
-                self._feed(wish)
-
-    def _go_on(self, turns: Sequence[Turn], earlier: Sequence[Input]) -> None:
-        left = self._run.unfinished(turns, earlier)
+        left = self._run.unfinished([first, *(self._run.feed(happened) for happened in earlier)], earlier)
         for seat, calls in left.calls.items():
             self._start(self._sit_down_again, seat, calls)
         for seating in left.seatings:
@@ -261,6 +253,11 @@ class Conductor:
             self._start(self._look_for_answer, pending)
         if left.question is not None:
             self._start(self._put_question, left.question)
+        for wish in wishes:
+            if isinstance(wish, GivenUp):
+                self._given_up.add(wish.seat)
+            else:
+                self._feed(wish)
 
     async def _sit_down_again(self, seat: str, calls: Sequence[Call]) -> None:
         """A seat that was ready in an earlier process: find its connection again, then make its calls."""
@@ -269,17 +266,14 @@ class Conductor:
             self._take_seat(outcome)
             for call in calls:
                 self._place(call)
-            self._fold_in_answers()
+            if self._means.desk is not None and self._posted:
+                for result in self._means.desk.answers(list(self._posted.values())):
+                    self._posted.pop(result.key, None)
+                    self._feed(result)
             return
         reason = outcome.report.skip_reason if isinstance(outcome, OwnReport) else None
         for call in calls:
             self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} no longer exists", reason=reason), 0.0)
-
-    def _fold_in_answers(self) -> None:
-        if self._means.desk is not None and self._posted:
-            for result in self._means.desk.answers(list(self._posted.values())):
-                self._posted.pop(result.key, None)
-                self._feed(result)
 
     async def _look_for_answer(self, pending: SeatPending) -> None:
         """A rig that was asked in an earlier process."""

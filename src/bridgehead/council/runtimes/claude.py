@@ -49,19 +49,16 @@ def read_claude(result: CommandResult) -> exchange.CallOutcome:
         return exchange.RuntimeRefusal(
             error_class, text or "claude reported an error", result.error_text(), usage=usage
         )
-    answered = exchange.RuntimeAnswer(text, text_at(record, "session_id") or None, _model(record), usage)
+    # The model that wrote most of the answer; small ones may have helped.
+    used = _model_usage(record)
+    model = max(used, key=lambda model: exchange.count_at(used[model], "outputTokens"), default=None)
+    answered = exchange.RuntimeAnswer(text, text_at(record, "session_id") or None, model, usage)
     return succeeded("claude", result, answered)
 
 
 def _model_usage(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     used = exchange.mapping_at(record, "modelUsage")
     return {model: counts for model, counts in used.items() if isinstance(counts, dict)}
-
-
-def _model(record: Mapping[str, Any]) -> str | None:
-    """The model that wrote most of the answer; small ones may have helped."""
-    used = _model_usage(record)
-    return max(used, key=lambda model: exchange.count_at(used[model], "outputTokens"), default=None)
 
 
 def _usage(record: Mapping[str, Any]) -> CallUsage:

@@ -63,12 +63,6 @@ def read_codex(result: CommandResult, *, earlier: CallUsage = exchange.NOTHING_R
     return cli.succeeded("codex", result, answered)
 
 
-def thread_usage(result: CommandResult) -> CallUsage:
-    """What the whole thread has used so far; to be subtracted from the next turn's numbers."""
-    completed = exchange.last_of(list(exchange.objects_in(result.text())), "turn.completed") or {}
-    return _usage(exchange.mapping_at(completed, "usage"), exchange.NOTHING_REPORTED)
-
-
 def catalogue(printed: str) -> list[str] | None:
     """The model names of `codex debug models`, or None when it printed something else."""
     models = (object_from(printed) or {}).get("models")
@@ -183,7 +177,10 @@ class CodexCli(cli.CliConnection):
         earlier = self._thread_usage.get(ask.session or "", exchange.NOTHING_REPORTED)
         outcome = read_codex(result, earlier=earlier)
         if isinstance(outcome, exchange.RuntimeAnswer) and outcome.session:
-            self._thread_usage[outcome.session] = thread_usage(result)
+            # What the whole thread has used so far; to be subtracted from the next turn's numbers.
+            completed = exchange.last_of(list(exchange.objects_in(result.text())), "turn.completed") or {}
+            used = exchange.mapping_at(completed, "usage")
+            self._thread_usage[outcome.session] = _usage(used, exchange.NOTHING_REPORTED)
         return outcome
 
     def _sandbox(self, ask: exchange.RuntimeRequest, flag: str, form: str) -> list[str]:

@@ -118,7 +118,7 @@ def _in_our_words(document: Mapping[str, Any], answer: RigAnswer, task: BridgeIn
         outputs=tuple(live),
         withdrawn_outputs=tuple(withdrawn),
         disputed_outputs=tuple(disputed),
-        domains_covered=_domains(document.get("domains_covered")),
+        domains_covered=tuple(dict.fromkeys(filter(None, map(_domain, _listed(document.get("domains_covered")))))),
         debate_rounds=rounds if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0 else 0,
         confidence=Confidence.MEDIUM if answer.verified else Confidence.LOW,
         local_council_type=LocalCouncilType.RUNTIME_NATIVE_REVIEW,
@@ -177,10 +177,6 @@ def _entries(value: object) -> Sequence[Mapping[str, Any]]:
         for entry in _listed(value)
         if isinstance(entry, dict) and isinstance(entry.get("title"), str) and entry["title"].strip()
     ]
-
-
-def _domains(value: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, map(_domain, _listed(value)))))
 
 
 def _domain(value: object) -> str:

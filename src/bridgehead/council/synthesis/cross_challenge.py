@@ -65,20 +65,16 @@ def choose_coordinator(
         return None
     if wanted is not None and wanted in seats:
         return seats[wanted]
-    majority = _majority_family(findings)
-    ordered = sorted(seats.values(), key=lambda seat: ((*PREFERENCE, seat.name).index(seat.name), seat.name))
-    return next((seat for seat in ordered if seat.model_family != majority), ordered[0])
-
-
-def _majority_family(findings: Sequence[CouncilFinding]) -> str | None:
-    """The family behind most findings; the first on ties."""
+    # The family behind most findings; the first on ties.
     counts = Counter(
         source.seat.report.model_family
         for finding in findings
         for source in {source.seat.name: source for source in finding.sources}.values()
         if source.families
     )
-    return counts.most_common(1)[0][0] if counts else None
+    majority = counts.most_common(1)[0][0] if counts else None
+    ordered = sorted(seats.values(), key=lambda seat: ((*PREFERENCE, seat.name).index(seat.name), seat.name))
+    return next((seat for seat in ordered if seat.model_family != majority), ordered[0])
 
 
 def most_calls(intensity: Intensity) -> int:
@@ -182,7 +178,9 @@ class CrossChallenge:
         intensity = self._task.intensity
         survivors = [one for one in self.findings if one.cls is not FindingClass.WITHDRAWN]
         if self.rounds == 1 and intensity is not Intensity.QUICK and survivors:
-            self._ask_integration(survivors)
+            self.rounds += 1
+            asks = self._asks(Role.INTEGRATION, INTEGRATION, survivors, council_integration_prompt, ITEMS)
+            self._put(asks, self._after_integration)
         else:
             self._end()
 
@@ -199,7 +197,12 @@ class CrossChallenge:
                 self.notes.append(note)
                 self._log("challenge_note", **note.to_json())
                 after[known[note.finding_id]] = apply_note(after[known[note.finding_id]], note)
-            self._take_extras(one.value)
+            # What a mode asks for besides notes (council §15); nobody else's report has room for it.
+            recommendation, contradictions = one.value.get("recommendation"), one.value.get("contradictions")
+            if self._task.mode in PROPOSING_MODES and isinstance(recommendation, dict):
+                self.recommendation = writable(recommendation)
+            if self._task.task_type is TaskType.RESEARCH and isinstance(contradictions, list):
+                self.contradictions += [writable(one) for one in contradictions if isinstance(one, dict)]
         self.findings = renamed_after_change(self.findings, after, self._beside)
 
     def _cites(self, note: ChallengeNote) -> bool:
@@ -208,20 +211,7 @@ class CrossChallenge:
         texts = (note.response, note.challenge)
         return tree is not None and any(check_evidence(text, tree).outcome is EvidenceOutcome.PASSED for text in texts)
 
-    def _take_extras(self, document: dict[str, Any]) -> None:
-        """What a mode asks for besides notes (council §15); nobody else's report has room for it."""
-        recommendation, contradictions = document.get("recommendation"), document.get("contradictions")
-        if self._task.mode in PROPOSING_MODES and isinstance(recommendation, dict):
-            self.recommendation = writable(recommendation)
-        if self._task.task_type is TaskType.RESEARCH and isinstance(contradictions, list):
-            self.contradictions += [writable(one) for one in contradictions if isinstance(one, dict)]
-
     # -- Integration Checker
-
-    def _ask_integration(self, survivors: Sequence[CouncilFinding]) -> None:
-        self.rounds += 1
-        asks = self._asks(Role.INTEGRATION, INTEGRATION, survivors, council_integration_prompt, ITEMS)
-        self._put(asks, self._after_integration)
 
     def _after_integration(self) -> None:
         replies = self._replies()

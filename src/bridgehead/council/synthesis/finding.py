@@ -125,7 +125,8 @@ class CouncilFinding:
     @property
     def is_quoted(self) -> bool:
         """Whether code found the quoted text where a member says it is."""
-        return any(_passed_by_quote(source.output) for source in self.sources)
+        checks = [evidence_check(source.output) for source in self.sources]
+        return any(check.get("outcome") == "passed" and check.get("strength") == "quote" for check in checks)
 
     @property
     def not_found(self) -> str | None:
@@ -212,8 +213,3 @@ def gap_requirements(findings: Iterable[CouncilFinding]) -> set[str]:
 def evidence_check(output: Output) -> dict[str, Any]:
     """What the check of its evidence found; nothing where it was not checked."""
     return output.evidence_check if isinstance(output.evidence_check, dict) else {}
-
-
-def _passed_by_quote(output: Output) -> bool:
-    check = evidence_check(output)
-    return check.get("outcome") == "passed" and check.get("strength") == "quote"

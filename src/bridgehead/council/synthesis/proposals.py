@@ -62,12 +62,19 @@ class ProposalLife:
             return self
         match event.step:
             case ProposalStep.CHALLENGE if event.challenge_id and event.challenge_id not in self.issued:
-                return self._challenged(event.challenge_id)
+                return replace(
+                    self,
+                    state=ProposalState.CHALLENGED,
+                    open_challenges=(*self.open_challenges, event.challenge_id),
+                    issued=self.issued | {event.challenge_id},
+                )
             case ProposalStep.REVISE:
                 # A revision answers every challenge that was open.
                 return replace(self, state=ProposalState.PROPOSED, revision=self.revision + 1, open_challenges=())
             case ProposalStep.RESOLVE if event.challenge_id in self.open_challenges:
-                return self._resolved(str(event.challenge_id))
+                left = tuple(other for other in self.open_challenges if other != str(event.challenge_id))
+                state = ProposalState.CHALLENGED if left else ProposalState.PROPOSED
+                return replace(self, state=state, open_challenges=left)
             case ProposalStep.GIVE_IN if self.state is ProposalState.CHALLENGED:
                 return replace(self, state=ProposalState.REJECTED)
             case ProposalStep.MERGE | ProposalStep.SPLIT:
@@ -81,19 +88,6 @@ class ProposalLife:
             return self
         accepted = chosen and self.state is ProposalState.PROPOSED
         return replace(self, state=ProposalState.ACCEPTED if accepted else ProposalState.PARKED)
-
-    def _challenged(self, challenge_id: str) -> ProposalLife:
-        return replace(
-            self,
-            state=ProposalState.CHALLENGED,
-            open_challenges=(*self.open_challenges, challenge_id),
-            issued=self.issued | {challenge_id},
-        )
-
-    def _resolved(self, challenge_id: str) -> ProposalLife:
-        left = tuple(other for other in self.open_challenges if other != challenge_id)
-        state = ProposalState.CHALLENGED if left else ProposalState.PROPOSED
-        return replace(self, state=state, open_challenges=left)
 
 
 def live_through(events: Sequence[ProposalEvent], *, chosen: bool) -> ProposalLife:
@@ -111,16 +105,12 @@ def proposal_entries(
     if plan.task.mode not in PROPOSING_MODES:
         return ()
     proposals = [finding for finding in findings if finding.type is OutputType.PROPOSAL]
-    chosen = _chosen(debate)
+    named = (debate.recommendation or {}).get("chosen")
+    chosen = frozenset(name for name in named if isinstance(name, str)) if isinstance(named, list) else frozenset()
     return tuple(
         _told(numbered_id(PREFIX, number), finding, debate.notes, chosen)
         for number, finding in enumerate(proposals, start=1)
     )
-
-
-def _chosen(debate: CrossDebate) -> frozenset[str]:
-    named = (debate.recommendation or {}).get("chosen")
-    return frozenset(name for name in named if isinstance(name, str)) if isinstance(named, list) else frozenset()
 
 
 def _told(

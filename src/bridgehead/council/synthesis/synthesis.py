@@ -83,7 +83,13 @@ class Synthesis:
         if seat is None or not fresh or not debate or not self._may_spend():
             self._finish(everything, CrossDebate(COMPLETED if self._beside else SKIPPED, 0, self._old_notes()))
             return ()
-        return self._debate(seat, fresh)
+        self._runs += 1
+        self._stage = CrossChallenge(
+            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs, settled=self._beside
+        )
+        self.is_done = False
+        self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
+        return self._stage.start()
 
     def question(self, finding_id: str, text: str, seats: Sequence[Seat]) -> tuple[Call, ...]:
         """Ask the seats about one finding once more; without it, or anybody to ask, nothing changes."""
@@ -123,26 +129,14 @@ class Synthesis:
     def outstanding(self) -> tuple[CallKey, ...]:
         return self._stage.outstanding if self._stage is not None and not self.is_done else ()
 
-    def _debate(self, seat: Seat, fresh: Sequence[CouncilFinding]) -> tuple[Call, ...]:
-        self._runs += 1
-        self._stage = CrossChallenge(
-            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs, settled=self._beside
-        )
-        self.is_done = False
-        self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
-        return self._stage.start()
-
-    def _take_answers(self, stage: FindingQuestion) -> None:
-        """What a question changed; all else of an earlier Stage B stays."""
-        self.warnings += stage.warnings
-        finding, notes = stage.findings[0], (*self.debate.notes, *stage.notes)
-        mine = tuple(one for one in notes if one.finding_id in (finding.id, finding.was))
-        self._settled[_signature(finding)] = (finding, mine)
-        self._finish([*self._beside, finding], replace(self.debate, notes=notes, usage=self._tally.usage()))
-
     def _take(self, stage: CrossChallenge) -> None:
         if isinstance(stage, FindingQuestion):
-            self._take_answers(stage)
+            # What a question changed; all else of an earlier Stage B stays.
+            self.warnings += stage.warnings
+            finding, notes = stage.findings[0], (*self.debate.notes, *stage.notes)
+            mine = tuple(one for one in notes if one.finding_id in (finding.id, finding.was))
+            self._settled[_signature(finding)] = (finding, mine)
+            self._finish([*self._beside, finding], replace(self.debate, notes=notes, usage=self._tally.usage()))
             return
         self.warnings += stage.warnings
         if stage.outcome == COMPLETED:

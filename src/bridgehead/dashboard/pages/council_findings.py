@@ -171,7 +171,10 @@ class Excerpts:
         if place is None:
             return None
         path, first, last = place
-        text = self._lines(path)
+        if path not in self._files:
+            content = read_working(self._project, path)
+            self._files[path] = None if content is None else content.decode("utf-8", "replace").split("\n")
+        text = self._files[path]
         if text is None or not 1 <= first <= len(text):
             return None
         begin, end = max(1, first - AROUND), min(len(text), last + AROUND, first + MOST_LINES)
@@ -179,12 +182,6 @@ class Excerpts:
             CodeLine(number, text[number - 1][:MOST_WIDTH], first <= number <= last) for number in range(begin, end + 1)
         )
         return Excerpt(path, lines)
-
-    def _lines(self, path: str) -> list[str] | None:
-        if path not in self._files:
-            content = read_working(self._project, path)
-            self._files[path] = None if content is None else content.decode("utf-8", "replace").split("\n")
-        return self._files[path]
 
 
 def _place(finding: FindingEntry) -> tuple[str, int, int] | None:

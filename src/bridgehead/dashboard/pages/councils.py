@@ -101,7 +101,9 @@ def _findings(context: PageContext, report: views.ReportText, asked: Filter) -> 
     admitted = [text for text in everything if asked.admits(text)]
     excerpts = Excerpts(Path(report.council.project))
     earlier = _earlier(context, previous) if previous else {}
-    dismissed_now = _dismissed_since(context, report.council.id)
+    where = EventFilter(kinds=("council.dismissed",), run_id=report.council.id)
+    events = context.store.events(where, limit=MOST_DISMISSED)
+    dismissed_now = frozenset(str(recorded.event.data.get("fingerprint")) for recorded in events)
     end = (asked.start or 0) + council_findings.PAGE_LENGTH
     part = admitted[asked.start or 0 : end]
     return {
@@ -122,12 +124,6 @@ def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
     except BridgeheadError:
         return {}
     return {print_: text.finding.id for text in report.findings for print_ in text.finding.fingerprints}
-
-
-def _dismissed_since(context: PageContext, council_id: str) -> frozenset[str]:
-    where = EventFilter(kinds=("council.dismissed",), run_id=council_id)
-    events = context.store.events(where, limit=MOST_DISMISSED)
-    return frozenset(str(recorded.event.data.get("fingerprint")) for recorded in events)
 
 
 def _day(text: str) -> dt.date | None:

@@ -136,7 +136,8 @@ class Replay:
     def expect_all(self, waiting: Iterable[str]) -> None:
         """Let nothing new run before the flow has come by all that is recorded, and by what waits for an answer."""
         for path in (*self._records, *waiting):
-            if not self._is_inside(path):
+            # What is inside a recorded whole is not met again.
+            if not ("/" in path and any(parent in self._records for parent in parents_of(path))):
                 self._ahead.setdefault(lane_of(path), []).append(path)
         for lane in self._ahead.values():
             lane.reverse()
@@ -173,10 +174,6 @@ class Replay:
             record = self._records.get(missed)
             recorded = record.kind if record else "ask"
             raise NonDeterministic(missed, f"the code now has the {kind} {path}, recorded is the {recorded}")
-
-    def _is_inside(self, path: str) -> bool:
-        """What is inside a recorded whole is not met again."""
-        return "/" in path and any(parent in self._records for parent in parents_of(path))
 
     def perform(
         self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any], effort: Effort = ONE_TRY

@@ -87,7 +87,12 @@ class CheckpointFiles:
                     return Unsafe(f"foreign_owner: it belongs to uid {found.st_uid}", uid=found.st_uid)
                 if found.st_size > limit:
                     return Unsafe(f"too_large: it has more than {limit} bytes")
-                return _read_whole(handle, limit)
+                content = bytearray()
+                while chunk := os.read(handle, MIB):
+                    content += chunk
+                    if len(content) > limit:
+                        return Unsafe(f"too_large: it has more than {limit} bytes")
+                return bytes(content)
         except FileMissing:
             return None
         except FileError as error:
@@ -167,7 +172,10 @@ class CheckpointFiles:
             _dispose(path, partial(path.rename, folder / path.name))
         _sync(self.root.path)
         for old in sorted(self.root.post_mortem.iterdir())[:-POST_MORTEMS_KEPT]:
-            _remove_folder(old)
+            with suppress(OSError):
+                for file in old.iterdir():
+                    file.unlink()
+                old.rmdir()
         return folder
 
     def sweep(self) -> None:
@@ -182,15 +190,6 @@ class CheckpointFiles:
         return (self.root.path / name for name in CHECKPOINT_FILES if os.path.lexists(self.root.path / name))
 
 
-def _read_whole(handle: int, limit: int) -> bytes | Unsafe:
-    content = bytearray()
-    while chunk := os.read(handle, MIB):
-        content += chunk
-        if len(content) > limit:
-            return Unsafe(f"too_large: it has more than {limit} bytes")
-    return bytes(content)
-
-
 def _dispose(path: Path, act: Callable[[], object]) -> bool:
     """Act on a regular file; report one that is something else. True when nothing is left to report."""
     try:
@@ -201,13 +200,6 @@ def _dispose(path: Path, act: Callable[[], object]) -> bool:
     except FileNotFoundError:
         pass
     return True
-
-
-def _remove_folder(folder: Path) -> None:
-    with suppress(OSError):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
 
 
 def _sync(directory: Path) -> None:

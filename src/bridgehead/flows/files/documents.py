@@ -181,9 +181,17 @@ def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
     if "enum" in schema and value not in schema["enum"]:
         yield Problem(path, "enum", f"is not one of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, str):
-        yield from _check_string(value, schema, path)
+        if len(value) < schema.get("minLength", 0):
+            yield Problem(path, "minLength", f"is shorter than {schema['minLength']} characters")
+        if "pattern" in schema and not _ecma(schema["pattern"]).search(value):
+            yield Problem(path, "pattern", f"does not match {schema['pattern']}")
+        if "format" in schema and not _HAS_FORMAT[schema["format"]](value):
+            yield Problem(path, "format", f"is not a {schema['format']}")
     elif _is_number(value):
-        yield from _check_number(value, schema, path)
+        if "minimum" in schema and value < schema["minimum"]:
+            yield Problem(path, "minimum", f"is less than {schema['minimum']}")
+        if "maximum" in schema and value > schema["maximum"]:
+            yield Problem(path, "maximum", f"is more than {schema['maximum']}")
     elif isinstance(value, dict):
         yield from _check_object(value, schema, path)
     elif isinstance(value, list) and "items" in schema:
@@ -199,22 +207,6 @@ def is_integer(value: Any) -> bool:
 def is_uuid(value: Any) -> bool:
     """Whether `value` is a UUID of any version, spelled plainly."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
-
-
-def _check_string(value: str, schema: Schema, path: str) -> Iterator[Problem]:
-    if len(value) < schema.get("minLength", 0):
-        yield Problem(path, "minLength", f"is shorter than {schema['minLength']} characters")
-    if "pattern" in schema and not _ecma(schema["pattern"]).search(value):
-        yield Problem(path, "pattern", f"does not match {schema['pattern']}")
-    if "format" in schema and not _HAS_FORMAT[schema["format"]](value):
-        yield Problem(path, "format", f"is not a {schema['format']}")
-
-
-def _check_number(value: float, schema: Schema, path: str) -> Iterator[Problem]:
-    if "minimum" in schema and value < schema["minimum"]:
-        yield Problem(path, "minimum", f"is less than {schema['minimum']}")
-    if "maximum" in schema and value > schema["maximum"]:
-        yield Problem(path, "maximum", f"is more than {schema['maximum']}")
 
 
 def _check_object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Problem]:

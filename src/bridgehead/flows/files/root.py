@@ -120,7 +120,13 @@ def refuse_tracked(root: Path) -> None:
             return
     except (OSError, ValueError):
         pass  # whatever is strange about the git directory, git will know
-    tracked = _ask_git(root)
+    from bridgehead.host.command import Command
+    from bridgehead.host.process import run
+
+    options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+    command = Command(("git", *options, "-C", str(root), "ls-files", "-z", "--", JOURNAL_FOLDER))
+    listed = run(command, timeout_seconds=_GIT_SECONDS, idle_seconds=None)
+    tracked = [name for name in listed.text().split("\0") if name]
     if tracked:
         raise JournalTracked(tracked[0])
 
@@ -147,16 +153,6 @@ def _index_may_name(index: Path, folder: str) -> bool:
         return False
     plain = data[:4] == b"DIRC" and data[4:8] in (b"\0\0\0\2", b"\0\0\0\3") and b"link" not in data
     return not plain or folder.encode() in data
-
-
-def _ask_git(root: Path) -> list[str]:
-    from bridgehead.host.command import Command
-    from bridgehead.host.process import run
-
-    options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-    command = Command(("git", *options, "-C", str(root), "ls-files", "-z", "--", JOURNAL_FOLDER))
-    listed = run(command, timeout_seconds=_GIT_SECONDS, idle_seconds=None)
-    return [name for name in listed.text().split("\0") if name]
 
 
 def refuse_unsafe_output(output_path: str, root: Path, allowed: Iterable[Path]) -> None:

@@ -141,7 +141,10 @@ class _Driver:
         """Have the request answered, and with it what else the run waits for, and put the answers where it looks."""
         inputs = self._inputs
         files = CheckpointFiles(FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits)
-        self._hold(files.root)
+        # Keep watchers from resuming the run; a program without a journal has none that anybody could resume.
+        if files.root.journal.exists() and files.root.path not in self._holds:
+            self._held.enter_context(files.root.locked(DRIVER_LOCK))
+            self._holds.add(files.root.path)
         asked = [self._read_request(files)]
         if self._handler.takes_several and self._request.concurrency > 1:
             asked += _also_waiting(files, inputs, asked[0].request_id)
@@ -155,12 +158,6 @@ class _Driver:
             self._answer_all(asked, files)
         for one in asked:
             inputs.announcer.settled(one.request_id, root, "answered")
-
-    def _hold(self, root: FlowRoot) -> None:
-        """Keep watchers from resuming the run; a program without a journal has none that anybody could resume."""
-        if root.journal.exists() and root.path not in self._holds:
-            self._held.enter_context(root.locked(DRIVER_LOCK))
-            self._holds.add(root.path)
 
     def _answer(self, asked: AgentRequest, files: CheckpointFiles) -> None:
         if asked.retry_count:  # the handler has just failed

@@ -66,8 +66,14 @@ def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[St
         steps[path] = Step(path, "ask", call.current.status.value, asked[path])
     for path, step in list(steps.items()):
         for parent in parents_of(path):
-            steps[parent] = _containing(steps.get(parent), parent, step)
-    places = _places(steps)
+            whole = steps.get(parent) or Step(parent, PART, WAITING, step.started)
+            steps[parent] = whole._replace(started=min(whole.started, step.started))
+    # Where each path stands: before what it contains; paths of one level as they were made.
+    earliest: dict[str, int] = {}
+    for place, path in enumerate(steps):
+        for parent in (*parents_of(path), path):
+            earliest[parent] = min(place, earliest.get(parent, place))
+    places = {path: [earliest[parent] for parent in (*parents_of(path), path)] for path in earliest}
     return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
 
 
@@ -75,21 +81,6 @@ def _recorded(record: Record, asked: str | None) -> Step:
     error = None if record.error is None else ": ".join(str(part) for part in json.loads(record.error))
     trace = json.loads(record.result or "null") if record.status == FAILED else None
     return Step(record.path, record.kind, record.status, asked or record.started, record.ended, error, trace)
-
-
-def _containing(parent: Step | None, path: str, inside: Step) -> Step:
-    if parent is None:
-        parent = Step(path, PART, WAITING, inside.started)
-    return parent._replace(started=min(parent.started, inside.started))
-
-
-def _places(steps: Iterable[str]) -> dict[str, list[int]]:
-    """Where each path stands: before what it contains; paths of one level as they were made."""
-    earliest: dict[str, int] = {}
-    for place, path in enumerate(steps):
-        for parent in (*parents_of(path), path):
-            earliest[parent] = min(place, earliest.get(parent, place))
-    return {path: [earliest[parent] for parent in (*parents_of(path), path)] for path in earliest}
 
 
 class ListRequest(NamedTuple):

@@ -43,7 +43,13 @@ def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
         raise NoCheckpoint(root.path)
     with root.locked(), inputs.open_journal(root) as journal:
         run = find_run(journal.runs(), request.flow_id, root.path)
-        _refuse_retry(run, request.from_step)
+        _refuse_built_in(run)
+        if run.status is RunStatus.COMPLETED:
+            way = f"bridgehead flow fork {run.id} --from STEP starts a second run from a step of this one"
+            raise CannotRetry(run, "it has completed", way)
+        if run.status is RunStatus.CANCELLED and request.from_step is None:
+            way = f"name the step to start from: bridgehead flow retry {run.id} --from STEP"
+            raise CannotRetry(run, "it was cancelled", way)
         _refuse_beside_another(journal, run, root.path)
         records = tuple(journal.lookup(run.id).values())
         if request.from_step is not None:
@@ -110,16 +116,6 @@ def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
         raise NotFound(f"several steps of {flow_id} are called {step!r}: {', '.join(named[:10])}")
     known = ", ".join(record.path for record in records[-10:]) or "none"
     raise NotFound(f"{flow_id} has recorded no step {step!r}", hint=f"recorded last: {known}")
-
-
-def _refuse_retry(run: Run, from_step: str | None) -> None:
-    _refuse_built_in(run)
-    if run.status is RunStatus.COMPLETED:
-        way = f"bridgehead flow fork {run.id} --from STEP starts a second run from a step of this one"
-        raise CannotRetry(run, "it has completed", way)
-    if run.status is RunStatus.CANCELLED and from_step is None:
-        way = f"name the step to start from: bridgehead flow retry {run.id} --from STEP"
-        raise CannotRetry(run, "it was cancelled", way)
 
 
 def _refuse_built_in(run: Run) -> None:

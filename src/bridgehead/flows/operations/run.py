@@ -114,7 +114,10 @@ def _read(flag: Flag, value: str) -> Any:
 def run_with_options(flow: Flow, source: str, line: CommandLine, inputs: RunInputs | None = None) -> RunResult:
     """Run `flow`, found as `source`, with the settings that stand on a command line."""
     inputs = inputs or RunInputs()
-    line = _at_named_root(line, flow)
+    # An option of the flow's own may name the root where --dir does not (flows §1).
+    named = None if flow.root_in is None or "root" in line.flags else flow.root_in(line.words)
+    if named is not None:
+        line = line._replace(flags={**line.flags, "root": named})
     given, defaults = _settings_in(line, flow)
     places = _output_directories(line, flow, inputs)
     if places:
@@ -164,12 +167,6 @@ def _paused_in(root: FlowRoot, flow_id: str | None, inputs: RunInputs) -> tuple[
 def _output_directories(line: CommandLine, flow: Flow, inputs: RunInputs) -> tuple[Path, ...]:
     """Only a flow whose state file names its output needs to know (flows §10)."""
     return inputs.output_directories(line.root) if flow.keeps_state_file else ()
-
-
-def _at_named_root(line: CommandLine, flow: Flow) -> CommandLine:
-    """The same line, in the root that an option of the flow's own names where --dir does not (flows §1)."""
-    named = None if flow.root_in is None or "root" in line.flags else flow.root_in(line.words)
-    return line if named is None else line._replace(flags={**line.flags, "root": named})
 
 
 def _settings_in(line: CommandLine, flow: Flow) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from typing import Final
 
 from bridgehead.contract.fencing import Fence
@@ -27,7 +26,9 @@ class Prompt:
     """A prompt in the making. `seed` decides the fence's marker, so that a replay writes the same prompt."""
 
     def __init__(self, task: str, seed: str) -> None:
-        self._fence = Fence(_chooser(seed))
+        # Picks characters that follow from a recorded random seed, so that nobody outside can foresee them.
+        digest = iter(hashlib.sha256(seed.encode()).digest())
+        self._fence = Fence(lambda alphabet: alphabet[next(digest) % len(alphabet)])
         self._parts = [task, self._fence.preamble]
         self._samples: list[str] = []
 
@@ -67,9 +68,3 @@ def code_block(content: str, word: str = "") -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", content)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{word}\n{content}\n{fence}"
-
-
-def _chooser(seed: str) -> Callable[[str], str]:
-    """Picks characters that follow from a recorded random seed, so that nobody outside can foresee them."""
-    digest = iter(hashlib.sha256(seed.encode()).digest())
-    return lambda alphabet: alphabet[next(digest) % len(alphabet)]

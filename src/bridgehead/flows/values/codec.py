@@ -266,7 +266,13 @@ def _required_keys(wanted: Any, hints: Mapping[str, Any]) -> set[str]:
 def _from_generic(plain: Any, wanted: Any, origin: Any) -> Any:
     inner = typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        return _from_union(plain, inner)
+        complaints = []
+        for choice in inner:
+            try:
+                return from_plain(plain, choice)
+            except Unfit as error:
+                complaints.append(str(error))
+        raise Unfit(" and ".join(complaints))
     if origin is typing.Literal:
         return _require(plain in inner, plain, plain, f"one of {inner}")
     if origin is typing.Annotated:
@@ -294,16 +300,6 @@ def _as_key(key: Any, wanted: Any) -> Any:
     if isinstance(key, str) and wanted in (int, float, bool):
         return _converted(lambda: from_plain(json.loads(key), wanted))
     return from_plain(key, wanted)
-
-
-def _from_union(plain: Any, choices: tuple[Any, ...]) -> Any:
-    complaints = []
-    for choice in choices:
-        try:
-            return from_plain(plain, choice)
-        except Unfit as error:
-            complaints.append(str(error))
-    raise Unfit(" and ".join(complaints))
 
 
 def _without_qualifier(hint: Any) -> Any:

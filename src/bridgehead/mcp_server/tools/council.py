@@ -9,7 +9,7 @@ import msgspec
 
 from bridgehead.assembly.council.councils import Councils
 from bridgehead.assembly.council.request import CouncilRequest
-from bridgehead.assembly.council.run import Audience, Finished
+from bridgehead.assembly.council.run import Audience
 from bridgehead.assembly.council.views import council_now, list_councils
 from bridgehead.assembly.pending import pending_list
 from bridgehead.contract.pending import Answer, PendingItem
@@ -48,7 +48,13 @@ def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
         review_id = _council_here(caller, wanted.resume)
         _give_answers(caller, review_id, wanted.answers)
         finished = councils.resume(review_id, audience, retry=wanted.retry, close=wanted.close)
-    return _reply(caller, finished)
+    waiting = _open_requests(caller, finished.council.review_id) if finished.pause is not None else []
+    result, text = finished_text(finished, waiting)
+    if caller.warnings:
+        result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
+    prompts = {item.id: _sample(item.question.prompt) for item in waiting}
+    needed = NeededInput(finished.council.review_id, "sampling/createMessage", prompts) if prompts else None
+    return ToolReply(result, text, needed)
 
 
 def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
@@ -114,33 +120,20 @@ def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer])
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         for one in answers:
-            _refuse_other(waiting.find(one.id), review_id)
+            item = waiting.find(one.id)
+            if item.question.run_id != f"council-{review_id}":
+                raise UserError(f"{item.id} is not a request of council {review_id}; nothing was answered")
+            if item.state is PendingState.ANSWERED:
+                by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
+                raise AlreadyAnswered(item.id, by=by, at=at)
         for one in answers:
             waiting.answer(one.id, Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now))
-
-
-def _refuse_other(item: PendingItem, review_id: str) -> None:
-    if item.question.run_id != f"council-{review_id}":
-        raise UserError(f"{item.id} is not a request of council {review_id}; nothing was answered")
-    if item.state is PendingState.ANSWERED:
-        by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
-        raise AlreadyAnswered(item.id, by=by, at=at)
 
 
 def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:
     where = PendingFilter(kinds=(PendingKind.FLOW_REQUEST,), run_id=f"council-{review_id}")
     with caller.assembly.store(read_only=True) as store:
         return sorted(store.pending(where, limit=MOST_REQUESTS), key=lambda item: item.opened_at)
-
-
-def _reply(caller: Caller, finished: Finished) -> ToolReply:
-    waiting = _open_requests(caller, finished.council.review_id) if finished.pause is not None else []
-    result, text = finished_text(finished, waiting)
-    if caller.warnings:
-        result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
-    prompts = {item.id: _sample(item.question.prompt) for item in waiting}
-    needed = NeededInput(finished.council.review_id, "sampling/createMessage", prompts) if prompts else None
-    return ToolReply(result, text, needed)
 
 
 def _sample(prompt: str) -> dict[str, Any]:

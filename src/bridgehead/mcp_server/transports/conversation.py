@@ -47,22 +47,19 @@ class Conversation:
     def received(self, message: jsonrpc.Message) -> Effect | None:
         match message:
             case jsonrpc.RpcRequest():
-                return self._asked(message)
+                try:
+                    client = self._client_of(message)
+                    if message.method in TAKES_TIME:
+                        return CarryOut(message, client)
+                    return Answer(jsonrpc.result(message.id, self._server.answer_at_once(message, client)))
+                except jsonrpc.RpcError as error:
+                    return Answer(jsonrpc.error(message.id, error))
             case jsonrpc.Notification(method, params):
                 return Stop(params.get("requestId")) if method == CANCELLED else None
             case jsonrpc.Malformed(request_id, code, problem):
                 return Answer(jsonrpc.error(request_id, jsonrpc.RpcError(code, problem)))
             case jsonrpc.Reply():
                 return message
-
-    def _asked(self, request: jsonrpc.RpcRequest) -> Effect:
-        try:
-            client = self._client_of(request)
-            if request.method in TAKES_TIME:
-                return CarryOut(request, client)
-            return Answer(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
-        except jsonrpc.RpcError as error:
-            return Answer(jsonrpc.error(request.id, error))
 
     def _client_of(self, request: jsonrpc.RpcRequest) -> jsonrpc.Client:
         if request.method == "initialize":

@@ -25,12 +25,7 @@ MOST_LINE_BYTES: Final = 64 * 1024 * 1024
 
 def serve(make_assembly: Callable[[], Assembly]) -> None:
     """Serve one client until it closes stdin."""
-    incoming, outgoing = _private_streams()
-    _StdioServer(Server(make_assembly), outgoing).run(incoming)
-
-
-def _private_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The client's two pipes under numbers of our own: a stray `print` or a child goes to stderr, never between."""
+    # The client's two pipes under numbers of our own: a stray `print` or a child goes to stderr, never between.
     incoming = os.fdopen(os.dup(0), "rb")
     outgoing = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -38,7 +33,7 @@ def _private_streams() -> tuple[BinaryIO, BinaryIO]:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return incoming, outgoing
+    _StdioServer(Server(make_assembly), outgoing).run(incoming)
 
 
 class _StdioServer:

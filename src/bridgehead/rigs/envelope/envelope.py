@@ -62,7 +62,16 @@ def split_file(raw: bytes) -> FileParts | ParseFailure:
     end = _plain_closing(raw)
     if end is not None:
         return FileParts(_decode(raw[len(_OPENING) : end]), _decode(raw[end + len(_CLOSING) :]))
-    return _split_text(unify_line_ends(_decode(raw).removeprefix(BOM)))
+    text = unify_line_ends(_decode(raw).removeprefix(BOM))
+    if not text.startswith(_OPENING):
+        return _NO_CLOSING if text == "---" else _NO_OPENING
+    start = len(_OPENING)
+    end = text.find(_CLOSING, start - 1)
+    if end < 0:
+        if not text.endswith(_CLOSING_AT_END):
+            return _NO_CLOSING
+        end = len(text) - len(_CLOSING_AT_END)
+    return FileParts(text[start:end], text[end + len(_CLOSING) :])
 
 
 def _decode(raw: bytes) -> str:
@@ -78,15 +87,3 @@ def _plain_closing(raw: bytes) -> int | None:
         return None
     end = raw.find(b"\n---\n", len(_OPENING) - 1)
     return end if end >= len(_OPENING) and raw.find(b"\r", 0, end) < 0 else None
-
-
-def _split_text(text: str) -> FileParts | ParseFailure:
-    if not text.startswith(_OPENING):
-        return _NO_CLOSING if text == "---" else _NO_OPENING
-    start = len(_OPENING)
-    end = text.find(_CLOSING, start - 1)
-    if end < 0:
-        if not text.endswith(_CLOSING_AT_END):
-            return _NO_CLOSING
-        end = len(text) - len(_CLOSING_AT_END)
-    return FileParts(text[start:end], text[end + len(_CLOSING) :])

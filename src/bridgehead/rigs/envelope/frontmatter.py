@@ -99,7 +99,7 @@ def read_usual(text: str) -> dict[str, Value] | None:
     if found is None:
         return None
     sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = found.groups()
-    recipients = _items(many) if many else ()
+    recipients = many.split("\n  - ")[1:] if many else ()
     words = (sender, to, *recipients, kind, thread, display_name, tldr)
     if status[0] not in MARKERS or not _NO_TEXT.isdisjoint(words):
         return None
@@ -116,7 +116,7 @@ def read_usual(text: str) -> dict[str, Value] | None:
     if tldr:
         fields["tldr"] = tldr
     if references:
-        fields["references"] = [*_items(references)]
+        fields["references"] = [*references.split("\n  - ")[1:]]
     fields["body_hash"] = body_hash
     return fields
 
@@ -124,10 +124,6 @@ def read_usual(text: str) -> dict[str, Value] | None:
 @cache
 def _usual() -> re.Pattern[str]:
     return re.compile(_USUAL, re.MULTILINE)  # when met: many commands read no file at all
-
-
-def _items(lines: str) -> list[str]:
-    return lines.split("\n  - ")[1:]
 
 
 # Second reader: fields, lists and literal blocks, one line at a time.
@@ -147,7 +143,9 @@ def read_lines(text: str) -> dict[str, Value]:
         if written is None:
             while at < len(lines) and lines[at].startswith("  - "):
                 at += 1
-            fields[key] = _read_list(lines[start:at])
+            if at == start:
+                raise NotPlain  # a key without a value
+            fields[key] = [_read_scalar(line[4:]) for line in lines[start:at]]
         elif written[0] == "|":
             while at < len(lines) and lines[at][:1] in ("", " "):
                 at += 1
@@ -159,12 +157,6 @@ def read_lines(text: str) -> dict[str, Value]:
 
 class NotPlain(Exception):
     """This text needs the full loader."""
-
-
-def _read_list(lines: list[str]) -> list[Value]:
-    if not lines:
-        raise NotPlain  # a key without a value
-    return [_read_scalar(line[4:]) for line in lines]
 
 
 def _read_block(header: str, lines: list[str]) -> str:

@@ -66,14 +66,11 @@ class _Open:
             self.collection[self.key] = value
             self.awaiting_value = False
         else:
-            self._begin_pair(value)
-
-    def _begin_pair(self, key: Value) -> None:
-        self.key = _key_text(key)
-        if (identity := (type(key), self.key)) in self.keys:
-            raise YamlRefused(f"map keys must be unique, {self.key!r} is repeated")
-        self.keys.add(identity)
-        self.awaiting_value = True
+            self.key = _key_text(value)
+            if (identity := (type(value), self.key)) in self.keys:
+                raise YamlRefused(f"map keys must be unique, {self.key!r} is repeated")
+            self.keys.add(identity)
+            self.awaiting_value = True
 
 
 class Document:
@@ -97,7 +94,10 @@ class Document:
         elif isinstance(event, yaml.SequenceStartEvent):
             self._begin([], event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
-            self._end()
+            ended = self._open.pop()
+            if ended.anchor:
+                ended.anchor.finished = True
+            self._add(ended.collection)
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
@@ -136,12 +136,6 @@ class Document:
         self._open.append(_Open(collection, anchor))
         if len(self._open) > MAX_DEPTH:
             raise YamlRefused(f"collections are nested deeper than {MAX_DEPTH}")
-
-    def _end(self) -> None:
-        ended = self._open.pop()
-        if ended.anchor:
-            ended.anchor.finished = True
-        self._add(ended.collection)
 
     def _add(self, value: Value) -> None:
         self._values += 1

@@ -90,7 +90,10 @@ class LedgerDatabase:
             self.move(other, Lifecycle.ACKED, rig=message.from_rig)
         if message.closes:
             self.add_event(row_id, Lifecycle.RESOLVED, message.from_rig, None)
-            self._resolve(message.thread)
+            self._connection.execute(
+                "UPDATE bridge_messages SET lifecycle_state = ? WHERE thread = ? AND lifecycle_state NOT IN (?, ?)",
+                (Lifecycle.RESOLVED, message.thread, Lifecycle.RESOLVED, Lifecycle.SUPERSEDED),
+            )
         return row_id
 
     def _perhaps_named_by(self, message: Message) -> list[Message]:
@@ -145,12 +148,6 @@ class LedgerDatabase:
         self._connection.execute("UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id))
         self.add_event(row_id, state, rig, note)
         return True
-
-    def _resolve(self, thread: str) -> None:
-        self._connection.execute(
-            "UPDATE bridge_messages SET lifecycle_state = ? WHERE thread = ? AND lifecycle_state NOT IN (?, ?)",
-            (Lifecycle.RESOLVED, thread, Lifecycle.RESOLVED, Lifecycle.SUPERSEDED),
-        )
 
     def add_event(self, row_id: int, event: str, rig: str, note: str | None) -> None:
         self._connection.execute(

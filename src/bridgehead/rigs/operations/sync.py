@@ -69,7 +69,16 @@ def check(rig: Rig) -> Checked:
     checked = Checked(
         remote=reachable, clean=clean, behind=incoming.behind, ahead=incoming.ahead, indexed=rig.ledger.is_current()
     )
-    _tell_checks(rig, checked)
+    # One line per check; of one that fails, the cause and the remedy (rigs §14.5).
+    checks = (
+        ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
+        ("clean", checked.clean, "the work tree is not clean: git status"),
+        ("behind", not checked.behind, f"{plural(checked.behind, 'commit')} to pull: rig-bridge sync --auto"),
+        ("ahead", not checked.ahead, f"{plural(checked.ahead, 'commit')} to push: rig-bridge push"),
+        ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
+    )
+    for name, passed, problem in checks:
+        rig.tell(f"{name}: {'ok' if passed else problem}")
     return checked
 
 
@@ -93,16 +102,3 @@ def _tell_divergences(rig: Rig, thread_ids: Sequence[str]) -> None:
         if divergence is not None:
             heads = ", ".join(turn.filename for turn in divergence.heads)
             rig.tell(f"thread {thread_id} diverged at {divergence.name}; heads: {heads}")
-
-
-def _tell_checks(rig: Rig, checked: Checked) -> None:
-    """One line per check; of one that fails, the cause and the remedy (rigs §14.5)."""
-    checks = (
-        ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
-        ("clean", checked.clean, "the work tree is not clean: git status"),
-        ("behind", not checked.behind, f"{plural(checked.behind, 'commit')} to pull: rig-bridge sync --auto"),
-        ("ahead", not checked.ahead, f"{plural(checked.ahead, 'commit')} to push: rig-bridge push"),
-        ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
-    )
-    for name, passed, problem in checks:
-        rig.tell(f"{name}: {'ok' if passed else problem}")

@@ -69,22 +69,18 @@ def wait(rig: Rig, request: WaitRequest) -> Waited:
             if error.message != problem:
                 rig.tell(f"warning: {error.message}")
             problem = error.message
-        arrived = _for_this_rig(rig, request)
+        found = desk(rig, catalogue(rig, with_findings=True))
+        fresh = [*found.delivered, *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN)]
+        arrived = [
+            notice
+            for notice in fresh
+            if request.thread_id in (None, notice.turn.thread_id)
+            and (not request.types or notice.turn.type in request.types)
+        ]
         left = (deadline - rig.now_ms()) / 1000
         if arrived or left <= 0:
             return Waited(tuple(arrived), problem)
         rig.sleep(min(request.interval_seconds, left))
-
-
-def _for_this_rig(rig: Rig, request: WaitRequest) -> list[Notice]:
-    found = desk(rig, catalogue(rig, with_findings=True))
-    fresh = [*found.delivered, *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN)]
-    return [
-        notice
-        for notice in fresh
-        if request.thread_id in (None, notice.turn.thread_id)
-        and (not request.types or notice.turn.type in request.types)
-    ]
 
 
 def parse_timeout(typed: str | None) -> float:

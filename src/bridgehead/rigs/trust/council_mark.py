@@ -65,7 +65,22 @@ def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
     blocks = _BLOCK.findall(body)
     if openings > 1 or len(blocks) != 1:
         return MarkUnreadable("there must be one block, closed by its own fence")
-    return _read(blocks[0])
+    text = blocks[0]
+    if len(text) > _MOST_CHARACTERS:
+        return MarkUnreadable(f"the block is longer than {_MOST_CHARACTERS} characters")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return MarkUnreadable("the block is not JSON")
+    if not isinstance(said, dict) or set(said) != _FIELDS or not all(isinstance(v, str) for v in said.values()):
+        return MarkUnreadable(f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing else")
+    if not _COUNCIL_ID.fullmatch(said["council"]):
+        return MarkUnreadable("council is not the id of one")
+    if said["verdict"] not in {str(verdict) for verdict in Verdict}:
+        return MarkUnreadable(f"verdict must be one of {', '.join(Verdict)}")
+    if not _SHA256.fullmatch(said["report_sha256"]):
+        return MarkUnreadable("report_sha256 must be 64 hexadecimal digits")
+    return CouncilMark(said["council"], Verdict(said["verdict"]), said["report_sha256"])
 
 
 def council_findings(message_type: str, body: str, known_mark: Callable[[str], CouncilMark | None]) -> Iterator[Kind]:
@@ -84,21 +99,3 @@ def council_findings(message_type: str, body: str, known_mark: Callable[[str], C
         yield Kind.COUNCIL_UNCONFIRMED
     elif known != mark:
         yield Kind.COUNCIL_MISMATCH
-
-
-def _read(text: str) -> CouncilMark | MarkUnreadable:
-    if len(text) > _MOST_CHARACTERS:
-        return MarkUnreadable(f"the block is longer than {_MOST_CHARACTERS} characters")
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return MarkUnreadable("the block is not JSON")
-    if not isinstance(said, dict) or set(said) != _FIELDS or not all(isinstance(v, str) for v in said.values()):
-        return MarkUnreadable(f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing else")
-    if not _COUNCIL_ID.fullmatch(said["council"]):
-        return MarkUnreadable("council is not the id of one")
-    if said["verdict"] not in {str(verdict) for verdict in Verdict}:
-        return MarkUnreadable(f"verdict must be one of {', '.join(Verdict)}")
-    if not _SHA256.fullmatch(said["report_sha256"]):
-        return MarkUnreadable("report_sha256 must be 64 hexadecimal digits")
-    return CouncilMark(said["council"], Verdict(said["verdict"]), said["report_sha256"])

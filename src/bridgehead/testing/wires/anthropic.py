@@ -36,7 +36,9 @@ class AnthropicMessages(Wire):
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         messages = objects(body.get("messages"))
         said = [message for message in messages if message.get("role") == "user"]
-        results = [_is_tool_result(message) for message in said]
+        results = [
+            any(block.get("type") == "tool_result" for block in objects(message.get("content"))) for message in said
+        ]
         return ModelRequest(
             wire=self.name,
             scenario=scenario,
@@ -100,10 +102,6 @@ def _block_in_pieces(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     if block["type"] == "tool_use":
         return {**block, "input": {}}, {"type": "input_json_delta", "partial_json": compact(block["input"])}
     return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
-
-
-def _is_tool_result(message: Mapping[str, Any]) -> bool:
-    return any(block.get("type") == "tool_result" for block in objects(message.get("content")))
 
 
 def _stop_reason(answer: Answer) -> str:

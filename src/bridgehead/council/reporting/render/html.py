@@ -103,8 +103,10 @@ def draw_debate(report: CouncilReport, seats: Sequence[BridgeReport]) -> Markup 
     if not lanes or not 0 < count <= MOST_DOTS:
         return None
     items = {(seat.bridge, item.output.id): item for row, seat in enumerate(lanes) for item in _items(row, seat)}
-    nodes = _nodes(list(report.findings()), len(lanes))
-    height = TOP + max(len(lanes) * LANE_HEIGHT, len(nodes) * NODE_HEIGHT) + 20
+    entries = list(report.findings())
+    room = max(len(lanes) * LANE_HEIGHT, len(entries) * NODE_HEIGHT)
+    step = room / max(len(entries), 1)
+    nodes = [(entry, TOP + step * place + step / 2) for place, entry in enumerate(entries)]
     headings = ((RAISED_X, "raised"), (DEBATED_X, "after debate"), (COUNCIL_X, "council"))
     picture = element(
         "svg",
@@ -114,7 +116,7 @@ def draw_debate(report: CouncilReport, seats: Sequence[BridgeReport]) -> Markup 
         *_joins(items, nodes),
         *(_drawn(item) for item in items.values()),
         *(_node(entry, y) for entry, y in nodes),
-        viewBox=f"0 0 {WIDTH} {height}",
+        viewBox=f"0 0 {WIDTH} {TOP + room + 20}",
         role="img",
         class_="debate",
     )
@@ -164,12 +166,6 @@ def _way(item: _Item) -> str:
         return f"M {item.raised} {item.y} L {item.debated} {item.y}"
     top = item.y - min(14 + 4 * item.challenges, 26)
     return f"M {item.raised} {item.y} C {item.raised + 30} {top}, {item.debated - 30} {top}, {item.debated} {item.y}"
-
-
-def _nodes(entries: Sequence[FindingEntry], lanes: int) -> list[tuple[FindingEntry, float]]:
-    room = max(lanes * LANE_HEIGHT, len(entries) * NODE_HEIGHT)
-    step = room / max(len(entries), 1)
-    return [(entry, TOP + step * place + step / 2) for place, entry in enumerate(entries)]
 
 
 def _joins(items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[FindingEntry, float]]) -> Iterator[Markup]:

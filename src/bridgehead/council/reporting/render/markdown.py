@@ -68,7 +68,11 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
         yield f"\n## {title}"
         for told, entry in apart:
             yield from _finding(entry, compared=False, told=told)
-    yield from _recommendation(report)
+    if report.recommendation:
+        yield "\n## Recommendation"
+        yield fenced(json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json")
+    contradictions = [escaped(json.dumps(one, ensure_ascii=False)) for one in report.contradictions]
+    yield from _list("Contradictions", contradictions)
     yield from _seats(report)
     yield from _list("Points of view", [escaped(line) for line in sentences.domain_lines(report)])
     remarks = (*report.synthesis_notes, *sentences.notes(report.warnings, codes=True))
@@ -127,14 +131,6 @@ def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield f"\n## {title}"
         yield from (f"- {line}" for line in lines)
-
-
-def _recommendation(report: CouncilReport) -> Iterator[str]:
-    if report.recommendation:
-        yield "\n## Recommendation"
-        yield fenced(json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json")
-    told = [escaped(json.dumps(one, ensure_ascii=False)) for one in report.contradictions]
-    yield from _list("Contradictions", told)
 
 
 def _seats(report: CouncilReport) -> Iterator[str]:
@@ -246,15 +242,12 @@ def _preflight(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "## Pre-flight\n"
     yield "| step | result | detail |"
     yield "|---|---|---|"
+    names = ("connection", "path", "detail", "value_seconds", "basis")
     for event in events:
         step, result = str(event.get("step", "")), str(event.get("result", ""))
-        yield f"| {_cell(step)} | {_cell(result)} | {_cell(_detail(event))} |"
+        told = [str(event[name]) for name in names if name in event and not isinstance(event[name], dict)]
+        yield f"| {_cell(step)} | {_cell(result)} | {_cell(', '.join(told))} |"
     yield ""
-
-
-def _detail(event: Mapping[str, Any]) -> str:
-    names = ("connection", "path", "detail", "value_seconds", "basis")
-    return ", ".join(str(event[name]) for name in names if name in event and not isinstance(event[name], dict))
 
 
 def _cell(text: str) -> str:

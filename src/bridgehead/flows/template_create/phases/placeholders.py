@@ -170,7 +170,7 @@ def values_for(language: str, name: str, entity: str = "", author: str = "") -> 
         singular = tuple(words_of(entity))
         subjects += [Subject("Entity", singular), Subject("Entities", plural(singular))]
     values = {f"{s.prefix}{suffix}": spell(s.words, style) for s in subjects for style, suffix in SUFFIX_OF.items()}
-    return {**values, NAMESPACE: spell(project, _namespace_style(language)), AUTHOR: author}
+    return {**values, NAMESPACE: spell(project, _NAMESPACE_STYLE.get(language, "kebab")), AUTHOR: author}
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
@@ -286,10 +286,6 @@ def _style(name: str, start: int, end: int, kind: Kind, language: str, vocabular
         return "kebab"
     if after.isupper():
         return "camel"
-    return _plain_style(kind, language, vocabulary)
-
-
-def _plain_style(kind: Kind, language: str, vocabulary: Vocabulary) -> str:
     if kind is Kind.PROSE:
         return "words"
     if kind in (Kind.PATH, Kind.MODULE) or not language:
@@ -306,10 +302,6 @@ def _folders(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _placeholder(subject: Subject, style: str, vocabulary: Vocabulary) -> str:
-    if subject.prefix == "Project" and style == _namespace_style(vocabulary.language):
+    if subject.prefix == "Project" and style == _NAMESPACE_STYLE.get(vocabulary.language, "kebab"):
         return NAMESPACE
     return f"{subject.prefix}{SUFFIX_OF[style]}"
-
-
-def _namespace_style(language: str) -> str:
-    return _NAMESPACE_STYLE.get(language, "kebab")

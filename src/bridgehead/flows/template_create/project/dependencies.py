@@ -171,17 +171,12 @@ def dependencies_in(texts: Mapping[str, str]) -> list[Dependency]:
         reader = _reader_of(path)
         for dependency in _tried(reader, texts[path]) if reader else ():
             found.setdefault(dependency.name.lower(), dependency)
-    locked = locked_in(texts)
+    # The versions that the lock files at the root settled on, by lower-case name.
+    locked: dict[str, str] = {}
+    for file, pattern in LOCK_FILES.items():
+        for hit in re.finditer(pattern, texts.get(file, ""), flags=re.MULTILINE):
+            locked.setdefault(hit[1].lower(), hit[2])
     return [replace(wanted, version=locked.get(name, wanted.version)) for name, wanted in found.items()]
-
-
-def locked_in(texts: Mapping[str, str]) -> dict[str, str]:
-    """The versions that the lock files at the root settled on, by lower-case name."""
-    found: dict[str, str] = {}
-    for name, pattern in LOCK_FILES.items():
-        for hit in re.finditer(pattern, texts.get(name, ""), flags=re.MULTILINE):
-            found.setdefault(hit[1].lower(), hit[2])
-    return found
 
 
 def frameworks_in(dependencies: Iterable[Dependency], texts: Iterable[str] = ()) -> list[Framework]:

@@ -136,13 +136,9 @@ def _spread(paths: Sequence[str]) -> list[str]:
     by_directory: dict[str, list[str]] = {}
     for path in paths:
         by_directory.setdefault(str(PurePosixPath(path).parent), []).append(path)
-    groups = _evenly(list(by_directory.values()))
-    turns = [(turn, path) for group in groups for turn, path in enumerate(group)]
-    return [path for _, path in sorted(turns, key=lambda pair: (_is_marginal(pair[1]), pair[0]))]
-
-
-def _evenly(groups: Sequence[list[str]]) -> list[list[str]]:
-    """The same groups, so ordered that the first few of them lie far apart: `bus/…` must not crowd out `rigs/…`."""
+    groups = list(by_directory.values())
+    # So ordered that the first few groups lie far apart: `bus/…` must not crowd out `rigs/…`.
     bits = max(1, (len(groups) - 1).bit_length())
     places = sorted(range(len(groups)), key=lambda place: int(f"{place:0{bits}b}"[::-1], 2))
-    return [groups[place] for place in places]
+    turns = [(turn, path) for place in places for turn, path in enumerate(groups[place])]
+    return [path for _, path in sorted(turns, key=lambda pair: (_is_marginal(pair[1]), pair[0]))]

@@ -62,18 +62,7 @@ class PendingList:
         """The latest asked first, no two with one title. Computed items are open by nature."""
         recorded = self._store.pending(where, limit=limit)
         computed = [item for source in self._computed for item in source.items() if where.admits(item)]
-        items = sorted([*recorded, *computed], key=lambda item: item.opened_at, reverse=True)[:limit]
-        # Those with one title are numbered in the order in which they were asked.
-        alike, number = Counter(item.question.title for item in items), Counter[str]()
-        named: list[PendingItem] = []
-        for item in reversed(items):
-            title = item.question.title
-            number[title] += 1
-            if alike[title] > 1:
-                question = replace(item.question, title=f"{title} ({number[title]} of {alike[title]})")
-                item = replace(item, question=question)
-            named.append(item)
-        return named[::-1]
+        return told_apart(sorted([*recorded, *computed], key=lambda item: item.opened_at, reverse=True)[:limit])
 
     def find(self, reference: str) -> PendingItem:
         """The item a person means by an id or its unambiguous ending."""
@@ -103,6 +92,20 @@ class PendingList:
         except AlreadyAnswered as error:
             first = self.find(item.id).answer
             raise AlreadyAnswered(item.id, by=first.by if first else None, at=first.at if first else None) from error
+
+
+def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:
+    """The items, those with one title numbered in the order in which they were asked."""
+    alike, number = Counter(item.question.title for item in items), Counter[str]()
+    named: list[PendingItem] = []
+    for item in reversed(items):
+        title = item.question.title
+        number[title] += 1
+        if alike[title] > 1:
+            question = replace(item.question, title=f"{title} ({number[title]} of {alike[title]})")
+            item = replace(item, question=question)
+        named.append(item)
+    return named[::-1]
 
 
 def grouped(items: Sequence[PendingItem]) -> list[tuple[str | None, list[PendingItem]]]:

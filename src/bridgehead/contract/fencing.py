@@ -84,15 +84,18 @@ def neutralise(text: str, marker: str) -> str:
 
 def _visible(match: re.Match[str]) -> str:
     character = match[0]
-    # U+FE0E and U+FE0F choose text or emoji presentation and are everyday text; the others can carry hidden data.
     hidden = (
         unicodedata.category(character) in ("Cc", "Cf", "Cs")
         or character in _LINE_LOOKALIKES
         or character in _INVISIBLE
-        or "\ufe00" <= character <= "\ufe0d"
-        or "\U000e0080" <= character <= "\U000e0fff"
+        or _is_variation_selector(character)
     )
     return f"[U+{ord(character):04X}]" if hidden else character
+
+
+def _is_variation_selector(character: str) -> bool:
+    # U+FE0E and U+FE0F choose text or emoji presentation and are everyday text; the others can carry hidden data.
+    return "\ufe00" <= character <= "\ufe0d" or "\U000e0080" <= character <= "\U000e0fff"
 
 
 def _quote_lookalike(line: str) -> str:

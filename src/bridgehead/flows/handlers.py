@@ -96,21 +96,21 @@ class CommandHandler(Handler):
             self._words, stdin=request.prompt, env=environment, cwd=files.root.path, stdout_cap=ANSWER_LIMIT
         )
         timeout = request.timeout_seconds
-        result = run(command, timeout_seconds=timeout, idle_seconds=None, cancel=self.cancel)
-        took = round(result.duration_seconds, 3)
-        if result.ended is Ended.NOT_STARTED:
-            raise HandlerUnusable(f"{result.argv[0]} could not be started: {result.reason}")
-        if result.ended is Ended.TIMEOUT:
-            return _timed_out(f"{result.argv[0]} was stopped after {took:g} s", took)
-        problem = _problem(result)
-        if problem is not None:
-            return Reply(
-                RequestStatus.ERROR,
-                error_type=ErrorType.INVOCATION_FAILED.value,
-                message=problem,
-                duration_seconds=took,
-            )
-        return Reply(text=result.text(), duration_seconds=took)
+        return _reply(run(command, timeout_seconds=timeout, idle_seconds=None, cancel=self.cancel))
+
+
+def _reply(result: CommandResult) -> Reply:
+    took = round(result.duration_seconds, 3)
+    if result.ended is Ended.NOT_STARTED:
+        raise HandlerUnusable(f"{result.argv[0]} could not be started: {result.reason}")
+    if result.ended is Ended.TIMEOUT:
+        return _timed_out(f"{result.argv[0]} was stopped after {took:g} s", took)
+    problem = _problem(result)
+    if problem is not None:
+        return Reply(
+            RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=problem, duration_seconds=took
+        )
+    return Reply(text=result.text(), duration_seconds=took)
 
 
 def _timed_out(message: str, seconds: float) -> Reply:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.interfaces import Notice
-from bridgehead.contract.events import RecordedEvent
+from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import EventFilter, PendingFilter
@@ -87,23 +87,14 @@ class RecordNotices:
         if event.kind == PULLED:
             return [_waiting(item) for item in self._new_envelopes(store)]
         if event.kind in (WAITING, OVERDUE):
-            # Answers that arrived, and answers that did not; the questions themselves are pending items.
-            thread, debtor = str(event.data.get("thread", "")), event.data.get("debtor")
-            if event.kind == OVERDUE:
-                return [
-                    Notice(kind="rig", id=thread, title=f"{debtor} is overdue in thread {thread}", status="needs_you")
-                ]
-            if not event.data.get("answers"):
-                return []
-            return [Notice(kind="rig", id=thread, title=f"an answer arrived in thread {thread}", status="finished")]
+            return _of_rig(event)
         if event.kind == "notice":
             kind, run_id, title, status = (str(event.data.get(key, "")) for key in _NOTICE_KEYS)
             return [Notice(kind=kind, id=run_id, title=title, status=status)]
         item = store.pending_item(str(event.data["id"]))
         if event.kind == "pending.opened":
             return [_waiting(item)] if item.state is PendingState.OPEN else []
-        # What became of an item; the answer itself may be confidential and stays in the record.
-        return [_of_item(item, status=str(item.state), by=item.answer.by if item.answer is not None else None)]
+        return [_closed(item)]
 
     def _new_envelopes(self, store: Store) -> list[PendingItem]:
         found = [item for item in self._open(store) if item.question.kind is PendingKind.ENVELOPE]
@@ -115,11 +106,26 @@ class RecordNotices:
         return pending_list(self._assembly, store, _log.warning).items(PendingFilter(), limit=MAX_OPEN)
 
 
+def _of_rig(event: Event) -> list[Notice]:
+    """Answers that arrived, and answers that did not; the questions themselves are pending items."""
+    thread, debtor = str(event.data.get("thread", "")), event.data.get("debtor")
+    if event.kind == OVERDUE:
+        return [Notice(kind="rig", id=thread, title=f"{debtor} is overdue in thread {thread}", status="needs_you")]
+    if not event.data.get("answers"):
+        return []
+    return [Notice(kind="rig", id=thread, title=f"an answer arrived in thread {thread}", status="finished")]
+
+
 def _waiting(item: PendingItem) -> Notice:
     asked = item.question
     text = asked.text if len(asked.text) <= LONGEST else f"{asked.text[:LONGEST]}… (bridgehead pending show {item.id})"
     told = {name: one for name, one in asked.details.items() if name != "response_file"}  # a file of this machine
     return _of_item(item, status="needs_you", choices=asked.offers, prompt=text, details=told)
+
+
+def _closed(item: PendingItem) -> Notice:
+    """What became of an item; the answer itself may be confidential and stays in the record."""
+    return _of_item(item, status=str(item.state), by=item.answer.by if item.answer is not None else None)
 
 
 def _of_item(item: PendingItem, **more: Any) -> Notice:

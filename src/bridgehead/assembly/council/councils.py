@@ -18,7 +18,7 @@ from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
 from bridgehead.assembly.council.files import StoredScopes, ask_to_stop, hold_council, write_seats_file
 from bridgehead.assembly.council.host_seat import HostSeatRequests
 from bridgehead.assembly.council.journal import CouncilJournal, StoredCouncil, make_run, run_inputs, seat_reports
-from bridgehead.assembly.council.opening import open_council, write_context
+from bridgehead.assembly.council.opening import Opened, open_council, write_context
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Reports
 from bridgehead.assembly.council.request import CouncilRequest
@@ -103,10 +103,7 @@ class Councils:
         with closing(CouncilJournal(self.assembly.places.project, self.clock)) as journal:
             review_id = self._named(reference, journal, retry)
             with hold_council(self.assembly, review_id):
-                council = journal.council(review_id)
-                wanted = retry or journal.is_open(review_id) or self._answered_retry(review_id, journal)
-                if council is None or not wanted:
-                    raise nothing_to_resume(f"council {review_id} is closed")
+                council = self._resumable(review_id, journal, retry)
                 refuse_gate(council, gate)
                 process, retried = self._take_up(council, journal, retry)
                 now = iso_ms(self.clock.now())
@@ -145,25 +142,7 @@ class Councils:
         opened = open_council(
             self.assembly, request, machine=self.machine, clock=self.clock, is_taken=self._is_recorded, ask=audience.ask
         )
-        council, scope = opened.council, opened.scope
-        seats = local_seats(self.assembly, council, scope, self.machine, self.clock, Workplace.imagined())
-        asked = [one for one in council.seats if one not in _NO_CALLS and not is_rig(one)]
-        no_calls = {
-            bridge: _NO_CALLS.get(bridge, "asked by envelope") for bridge in council.seats if bridge not in asked
-        }
-        ready: list[Seat] = []
-        with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
-            outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
-        for bridge, outcome in zip(asked, outcomes, strict=True):
-            if isinstance(outcome, Ready):
-                ready.append(outcome.seat)
-            elif isinstance(outcome, OwnReport):
-                report = outcome.report
-                no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
-        planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(self.clock.now()))
-        refused = last_refusals(self.assembly)
-        refusals = {name: refused[name].reason for name in council.seats if name in refused}
-        return replace(planned, refusals=refusals, call_prices=call_prices(self.assembly))
+        return planned_calls(self.assembly, opened, self.machine, self.clock)
 
     # -- parts of a run
 
@@ -174,13 +153,7 @@ class Councils:
     def _named(self, reference: str | None, journal: CouncilJournal, retry: Sequence[str]) -> str:
         """The council that is meant: the newest with something to do when none is named."""
         if reference is not None:
-            ids = journal.ids()
-            found = [one for one in ids if one == reference] or [one for one in ids if one.startswith(reference)]
-            if not found:
-                raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
-            if len(found) > 1:
-                raise AmbiguousReference(reference, found)
-            return found[0]
+            return only_council(reference, journal.ids())
         if retry and (ids := journal.ids()):
             return ids[0]
         answered = councils_to_retry(self.assembly)
@@ -188,6 +161,13 @@ class Councils:
             if journal.is_open(review_id) or (review_id in answered and self._answered_retry(review_id, journal)):
                 return review_id
         raise nothing_to_resume("no council of this project is open")
+
+    def _resumable(self, review_id: str, journal: CouncilJournal, retry: Sequence[str]) -> StoredCouncil:
+        council = journal.council(review_id)
+        wanted = retry or journal.is_open(review_id) or self._answered_retry(review_id, journal)
+        if council is None or not wanted:
+            raise nothing_to_resume(f"council {review_id} is closed")
+        return council
 
     def _answered_retry(self, review_id: str, journal: CouncilJournal) -> list[str]:
         council = journal.council(review_id)
@@ -229,6 +209,27 @@ class Councils:
         return scope, now.without(threads).fingerprint != before.without(threads).fingerprint
 
 
+def planned_calls(assembly: Assembly, opened: Opened, machine: Machine, clock: Clock) -> DryRun:
+    """The calls of a council that was settled and not begun."""
+    council, scope = opened.council, opened.scope
+    seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
+    asked = [one for one in council.seats if one not in _NO_CALLS and not is_rig(one)]
+    no_calls = {bridge: _NO_CALLS.get(bridge, "asked by envelope") for bridge in council.seats if bridge not in asked}
+    ready: list[Seat] = []
+    with ThreadPoolExecutor(max_workers=max(len(asked), 1)) as threads:
+        outcomes = list(threads.map(lambda bridge: seats.check(bridge, Cancel()), asked))
+    for bridge, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(outcome, Ready):
+            ready.append(outcome.seat)
+        elif isinstance(outcome, OwnReport):
+            report = outcome.report
+            no_calls[bridge] = report.skip_reason or report.halt_reason or report.status.value
+    planned = plan_calls(council.plan, run_inputs(council, scope), ready, no_calls, at=iso_ms(clock.now()))
+    refused = last_refusals(assembly)
+    refusals = {name: refused[name].reason for name in council.seats if name in refused}
+    return replace(planned, refusals=refusals, call_prices=call_prices(assembly))
+
+
 def call_prices(assembly: Assembly) -> dict[str, float]:
     """What a call of each seat cost on average lately."""
     spent: dict[str, tuple[float, int]] = {}
@@ -264,3 +265,12 @@ def refuse_retry(council: StoredCouncil, wanted: Sequence[str], reports: Iterabl
             )
         if status[seat] is Status.COMPLETED:
             raise UserError(f"{seat} completed in council {council.review_id}; there is nothing to retry")
+
+
+def only_council(reference: str, ids: Sequence[str]) -> str:
+    found = [one for one in ids if one == reference] or [one for one in ids if one.startswith(reference)]
+    if not found:
+        raise NotFound(f"no council {reference!r} in this project", hint="bridgehead council list")
+    if len(found) > 1:
+        raise AmbiguousReference(reference, found)
+    return found[0]

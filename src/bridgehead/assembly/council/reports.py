@@ -223,12 +223,7 @@ class Reports:
             if not reference:
                 raise NotFound("no report in this project yet", hint="run `bridgehead council review` first")
             raise NotFound(f"no report of council {reference!r} in this project", hint="bridgehead council list")
-        run = runs[0]
-        files = msgspec.convert(run.data["report"], Written)
-        project = Path(run.project)
-        content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
-        report = council_report_from_json(content)
-        return StoredReport(project, run.id, files, report, sha256(content).hexdigest())
+        return self._stored(runs[0])
 
     def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
         """Verdict and digest of a report as the record has them; of an edited file its own digest."""
@@ -314,6 +309,13 @@ class Reports:
         tree = self._tree(*entry.get("paths", ()))
         there = (places(text, path, one) for path in tree.paths if (text := tree.file(path)) for one in FAMILIES)
         return not told or any(not found.isdisjoint(told) for found in there)
+
+    def _stored(self, run: Run) -> StoredReport:
+        files = msgspec.convert(run.data["report"], Written)
+        project = Path(run.project)
+        content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
+        report = council_report_from_json(content)
+        return StoredReport(project, run.id, files, report, sha256(content).hexdigest())
 
     def states(self, commit: str | None, paths: Collection[str]) -> list[GatedState]:
         """What a gate is asked about: a commit, or what is in the working tree or the index now."""

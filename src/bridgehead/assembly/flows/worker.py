@@ -191,11 +191,7 @@ class Worker:
 
         @DBOS.workflow(name=SCHEDULED_JOB)
         def scheduled(at: Any, name: str) -> None:
-            def submit() -> str:
-                settings = defaults_of(self._flows[name])
-                return self._fleet.submit(name, settings, queue=self._queue, key=f"schedule {at}").id
-
-            self._checkpoint("submit", submit)
+            self._checkpoint("submit", lambda: self._submit(name, str(at)))
 
         agents = [f"{self._queue}.agents"] if self._handler else []
         DBOS.listen_queues([self._queue, *agents, *(limit.queue for limit in self._limits.values())])
@@ -388,6 +384,10 @@ class Worker:
                 for name, cron in ours.items()
             ]
         )
+
+    def _submit(self, name: str, at: str) -> str:
+        settings = defaults_of(self._flows[name])
+        return self._fleet.submit(name, settings, queue=self._queue, key=f"schedule {at}").id
 
     # Bringing runs back
 

@@ -118,20 +118,7 @@ def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
     state = state_of(survey, repository.stamp, time.time_ns(), quarantine_state(repository.private_dir))
 
     def make() -> ThreadSnapshot:
-        known = catalogue(rig, thread_id, survey=survey, with_findings=True)
-        listing = known.listing(thread_id)
-        envelopes = tuple(sorted(listing.envelopes, key=lambda envelope: envelope.turn.order_key()))
-        numbers = {envelope.path: place for place, envelope in enumerate(envelopes)}
-        divergence = known.causality(thread_id).divergence()
-        return ThreadSnapshot(
-            known,
-            envelopes,
-            numbers,
-            tuple(sorted(numbers[turn.path] for turn in divergence.heads)) if divergence else (),
-            tuple(dict.fromkeys(envelope.turn.sender for envelope in envelopes)),
-            known.is_closed(thread_id),
-            listing.unreadable,
-        )
+        return _thread_snapshot(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
 
     return make() if state is None else _threads.get_or_make((repository.root, thread_id), state, make)
 
@@ -152,6 +139,22 @@ def verifications(rig: Rig, thread: ThreadSnapshot, envelopes: Sequence[ListedEn
     for envelope, fresh in zip(missing, verify_listed(rig, thread.known, missing), strict=True):
         found[envelope.path] = _verdicts.put((root, envelope.path), state_for(envelope), fresh)
     return [verdict for envelope in envelopes if (verdict := found[envelope.path]) is not None]
+
+
+def _thread_snapshot(known: Catalogue, thread_id: str) -> ThreadSnapshot:
+    listing = known.listing(thread_id)
+    envelopes = tuple(sorted(listing.envelopes, key=lambda envelope: envelope.turn.order_key()))
+    numbers = {envelope.path: place for place, envelope in enumerate(envelopes)}
+    divergence = known.causality(thread_id).divergence()
+    return ThreadSnapshot(
+        known,
+        envelopes,
+        numbers,
+        tuple(sorted(numbers[turn.path] for turn in divergence.heads)) if divergence else (),
+        tuple(dict.fromkeys(envelope.turn.sender for envelope in envelopes)),
+        known.is_closed(thread_id),
+        listing.unreadable,
+    )
 
 
 def _stamp(path: Path | None) -> str:

@@ -33,12 +33,7 @@ def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
     versions 2024-11-05 to 2026-07-28. Closing stdin stops all work.
     """
     if list_tools:
-        from bridgehead.mcp_server.tools.catalogue import TOOLS
-
-        app.emit(
-            {"tools": [tool.listed() for tool in TOOLS]},
-            lambda: "".join(f"{tool.name:<16}{tool.description}\n" for tool in TOOLS),
-        )
+        _list_tools(app)
         return
     project = (app.cwd / directory).resolve() if directory else app.cwd
     if not project.is_dir():
@@ -50,3 +45,12 @@ def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
             "this command is meant to be started by an agent host; register it with `bridgehead setup` (Ctrl-C to stop)"
         )
     serve(lambda: App(cwd=project, environ=app.environ).assembly(warns=False))
+
+
+def _list_tools(app: App) -> None:
+    from bridgehead.mcp_server.tools.catalogue import TOOLS
+
+    app.emit(
+        {"tools": [tool.listed() for tool in TOOLS]},
+        lambda: "".join(f"{tool.name:<16}{tool.description}\n" for tool in TOOLS),
+    )

@@ -144,17 +144,24 @@ class Agreement:
     def reached(self, changes: Sequence[Change]) -> bool:
         """Whether to write; asking shows the changes first."""
         if self.asks and any(change.action != "keep" for change in changes):
-            app = self.app
-            # Until somebody agrees this is conversation: an error leaves stdout empty.
-            app.insist("".join(map(Change.diff, changes)).rstrip("\n"))
-            answer = ""
-            if not app.as_json and sys.stdin.isatty() and app.stderr.isatty():
-                app.stderr.write("Write this? [y/N] ")
-                app.stderr.flush()
-                answer = sys.stdin.readline().strip().lower()
-            if answer not in ("y", "yes"):
-                raise UserError("nothing was written", hint="repeat with --yes to write the changes shown")
+            self._ask(changes)
         return not self.dry_run
+
+    def _ask(self, changes: Sequence[Change]) -> None:
+        app = self.app
+        # Until somebody agrees this is conversation: an error leaves stdout empty.
+        app.insist(_diff(changes).rstrip("\n"))
+        answer = ""
+        if not app.as_json and sys.stdin.isatty() and app.stderr.isatty():
+            app.stderr.write("Write this? [y/N] ")
+            app.stderr.flush()
+            answer = sys.stdin.readline().strip().lower()
+        if answer not in ("y", "yes"):
+            raise UserError("nothing was written", hint="repeat with --yes to write the changes shown")
+
+
+def _diff(changes: Sequence[Change]) -> str:
+    return "".join(change.diff() for change in changes)
 
 
 def _show_outcome(
@@ -172,7 +179,7 @@ def _show_outcome(
             {"path": os.fspath(change.path), "action": change.action, "diff": change.diff()} for change in changes
         ],
     }
-    app.emit(document, lambda: "" if agreement.asks else escape_controls("".join(map(Change.diff, changes))))
+    app.emit(document, lambda: "" if agreement.asks else escape_controls(_diff(changes)))
     if not app.as_json:
         app.say(_outcome(what, changed=bool(changed), written=written, undo=undo))
 

@@ -246,14 +246,7 @@ def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch
 
     report = finished.report
     if sarif is not None and isinstance(report, CouncilReport):
-        import json
-
-        from bridgehead.council.reporting.sarif import sarif_of
-
-        log = sarif_of(report)
-        write_atomic(sarif, json.dumps(log.log, ensure_ascii=False, indent=1) + "\n")
-        for warning in log.warnings:
-            app.warn(warning)
+        _write_sarif(app, sarif, report)
     document = _document(finished)
     if watch:
         from bridgehead.cli.council.display import WatchLines
@@ -302,3 +295,14 @@ def _change(written: Written) -> str:
         return "change  none: no file was changed\n"
     branch = written.branch
     return f"change  branch {branch}      git diff HEAD...{branch}      git merge {branch}\npatch   {written.patch}\n"
+
+
+def _write_sarif(app: App, path: Path, report: Any) -> None:
+    import json
+
+    from bridgehead.council.reporting.sarif import sarif_of
+
+    log = sarif_of(report)
+    write_atomic(path, json.dumps(log.log, ensure_ascii=False, indent=1) + "\n")
+    for warning in log.warnings:
+        app.warn(warning)

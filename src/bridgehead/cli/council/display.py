@@ -89,13 +89,16 @@ class LiveDisplay(_Watcher):
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         event = line["event"]
         if bridge == COUNCIL and event in ("council_start", "council_resumed"):
-            self._facts = line
-            seats = tuple(LiveSeat(bridge=str(name)) for name in line.get("bridges") or ())
-            self._picture = LiveCouncil(seats=seats)
-            if event == "council_resumed":
-                self._picture = self._earlier(str(line["review_id"]))
-            self._show()
+            self._begin(line)
         self._picture = picture_after(self._picture, bridge, line)
+
+    def _begin(self, line: Mapping[str, Any]) -> None:
+        self._facts = line
+        seats = tuple(LiveSeat(bridge=str(name)) for name in line.get("bridges") or ())
+        self._picture = LiveCouncil(seats=seats)
+        if line["event"] == "council_resumed":
+            self._picture = self._earlier(str(line["review_id"]))
+        self._show()
 
     def _show(self) -> None:
         from rich.live import Live

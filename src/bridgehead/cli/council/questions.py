@@ -30,16 +30,7 @@ def ask_about_halted(app: App, question: UserQuestion, cancel: Cancel) -> str | 
     """What to do about a bridge that needs somebody; None when nobody answers."""
     app.insist(f"{question.seat} is not available: {question.message}")
     _prompt(app, f"{' / '.join(question.choices)}? ")
-    # One line from standard input. A thread that waits in `readline` could not be called off.
-    reader, writer = os.pipe()
-    try:
-        with cancel.waking(lambda: os.write(writer, b"!")):
-            ready, _, _ = select.select([sys.stdin, reader], [], []) if not cancel.cancelled else ([], [], [])
-    finally:
-        os.close(reader)
-        os.close(writer)
-    line = sys.stdin.readline() if sys.stdin in ready else ""
-    return line.strip() if line else None
+    return _typed_unless(cancel)
 
 
 def ask_beside(display: LiveDisplay, ask: AskUser) -> AskUser:
@@ -55,3 +46,16 @@ def ask_beside(display: LiveDisplay, ask: AskUser) -> AskUser:
 def _prompt(app: App, text: str) -> None:
     app.stderr.write(escape_controls(text))
     app.stderr.flush()
+
+
+def _typed_unless(cancel: Cancel) -> str | None:
+    """One line from standard input. A thread that waits in `readline` could not be called off."""
+    reader, writer = os.pipe()
+    try:
+        with cancel.waking(lambda: os.write(writer, b"!")):
+            ready, _, _ = select.select([sys.stdin, reader], [], []) if not cancel.cancelled else ([], [], [])
+    finally:
+        os.close(reader)
+        os.close(writer)
+    line = sys.stdin.readline() if sys.stdin in ready else ""
+    return line.strip() if line else None

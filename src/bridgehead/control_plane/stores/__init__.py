@@ -37,15 +37,7 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
 
         return MemoryStore(read_only=read_only)
     if scheme in ("postgresql", "postgres"):
-        from bridgehead.control_plane.stores.failures import DriverMissing
-
-        try:
-            import psycopg  # noqa: F401
-        except ImportError as error:
-            raise DriverMissing("postgresql://") from error
-        from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
-
-        return PostgresStore(PostgresAddress.parse(str(address)), read_only=read_only)
+        return _open_postgres(str(address), read_only=read_only)
     path = record_file(address)
     assert path is not None
     from bridgehead.control_plane.stores.sqlite import SqliteStore
@@ -67,6 +59,18 @@ def record_file(address: str | Path) -> Path | None:
 def _scheme(address: str | Path) -> str:
     match = _SCHEME.match(address) if isinstance(address, str) else None
     return "memory" if str(address) == ":memory:" else match[1].lower() if match else ""
+
+
+def _open_postgres(url: str, *, read_only: bool) -> Store:
+    from bridgehead.control_plane.stores.failures import DriverMissing
+
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise DriverMissing("postgresql://") from error
+    from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
+
+    return PostgresStore(PostgresAddress.parse(url), read_only=read_only)
 
 
 def _sqlite_path(url: str) -> Path:

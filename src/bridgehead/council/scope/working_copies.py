@@ -67,14 +67,18 @@ def take_snapshot(scope: Scope, *, folder: Path, review_id: str) -> Snapshot:
     make_private_dir(snapshot.tree)
     make_private_dir(snapshot.empty)
     for path, text in scope.texts.items():
-        # A crash leaves the mark unwritten, so single files need no care.
-        target = snapshot.tree / path
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", "replace"))
+        _put(snapshot.tree, path, text.encode("utf-8", "replace"))
     write_atomic(mark, scope.fingerprint, private=True)
     return snapshot
+
+
+def _put(tree: Path, path: str, content: bytes) -> None:
+    """Write one file; a crash leaves the mark unwritten, so single files need no care."""
+    target = tree / path
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,13 +62,7 @@ def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[s
     if project != str(canonical):
         raise FlowMistake(f"--project {project} is not {canonical}, where the flow runs; start it with --dir {project}")
     if "output_path" in given:
-        # The package is a directory of its own: not the project, not around it, not inside git's or ours.
-        output = Path(given["output_path"])
-        resolved = Path(os.path.realpath(output))
-        if resolved == canonical or canonical.is_relative_to(resolved):
-            raise FlowMistake(f"--output {output} cannot be used: the project itself is there")
-        if resolved.is_relative_to(canonical) and {".git", ".bridgehead"} & set(resolved.relative_to(canonical).parts):
-            raise FlowMistake(f"--output {output} cannot be used: it is inside a directory of git or bridgehead")
+        _refuse_output(Path(given["output_path"]), canonical)
     return given, _defaults(given, canonical)
 
 
@@ -102,6 +96,15 @@ def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:
     name = given.get("template_name") or f"{slug(root.name) or 'project'}-template"[-50:].lstrip("-")
     settings = Choices(output_path=str(root / name), project_path=str(root))
     return {key: value for key, value in vars(settings).items() if value is not None}
+
+
+def _refuse_output(output: Path, root: Path) -> None:
+    """The package is a directory of its own: not the project, not around it, not inside git's or ours."""
+    resolved = Path(os.path.realpath(output))
+    if resolved == root or root.is_relative_to(resolved):
+        raise FlowMistake(f"--output {output} cannot be used: the project itself is there")
+    if resolved.is_relative_to(root) and {".git", ".bridgehead"} & set(resolved.relative_to(root).parts):
+        raise FlowMistake(f"--output {output} cannot be used: it is inside a directory of git or bridgehead")
 
 
 def _path(value: str) -> str:

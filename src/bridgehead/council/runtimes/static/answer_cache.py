@@ -58,10 +58,7 @@ class AnswerCache:
         """Keep new answers, and remember which of the old ones were of use."""
         with self._forgiving(), self._opened() as database, database:
             (now,) = database.execute("SELECT coalesce(max(used), 0) + 1 FROM answer").fetchone()
-            rows = [
-                (key, json.dumps([[getattr(message, name) for name in _FIELDS] for message in messages]), now)
-                for key, messages in said.items()
-            ]
+            rows = [(key, _written(messages), now) for key, messages in said.items()]
             database.executemany("INSERT OR REPLACE INTO answer VALUES (?, ?, ?)", rows)
             for marks, keys in _batches(used if rows else ()):
                 database.execute(f"UPDATE answer SET used = {now} WHERE key IN ({marks})", keys)
@@ -97,6 +94,10 @@ def _batches(wanted: Iterable[bytes]) -> Iterator[tuple[str, list[bytes]]]:
     for start in range(0, len(keys), _AT_ONCE):
         batch = keys[start : start + _AT_ONCE]
         yield ",".join("?" * len(batch)), batch
+
+
+def _written(messages: Sequence[Message]) -> str:
+    return json.dumps([[getattr(message, name) for name in _FIELDS] for message in messages])
 
 
 def _read(said: str, path: str) -> list[Message]:

@@ -129,13 +129,7 @@ def run_phase(ctx: PhasedContext, choices: Choices, facts: Facts) -> Recommendat
         judge=judge_of(5, inventory.names()),
         fallback=lambda failure: fall_back(facts, inventory, failure, heuristic=choices.heuristic_agents),
     )
-    # Only agents that exist can be used; one the agent dreamt of is left out.
-    names = inventory.names()
-    used = tuple(agent for agent in recommended.use_existing if agent.name in names)
-    for agent in recommended.use_existing:
-        if agent.name not in names:
-            log_warning(f"agent {agent.name!r} was left out: there is none of that name to use")
-    return replace(recommended, use_existing=used)
+    return with_known_agents(recommended, inventory)
 
 
 def in_state(inventory: Inventory) -> dict[str, object]:
@@ -238,3 +232,13 @@ def specialists(facts: Facts) -> list[NewAgent]:
             )
         )
     return agents
+
+
+def with_known_agents(recommended: Recommendation, inventory: Inventory) -> Recommendation:
+    """Only agents that exist can be used; one the agent dreamt of is left out."""
+    names = inventory.names()
+    used = tuple(agent for agent in recommended.use_existing if agent.name in names)
+    for agent in recommended.use_existing:
+        if agent.name not in names:
+            log_warning(f"agent {agent.name!r} was left out: there is none of that name to use")
+    return replace(recommended, use_existing=used)

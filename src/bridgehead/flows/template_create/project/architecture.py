@@ -174,15 +174,16 @@ def patterns_in(texts: Mapping[str, str]) -> list[Pattern]:
     showing = [(sign, sorted(path for path, text in texts.items() if sign.shows_in(text))) for sign in SIGNS]
     found = [(sign, shown) for sign, shown in showing if len(shown) >= needed]
     found.sort(key=lambda pair: (-len(pair[1]), pair[0].name))
-    return [
-        Pattern(sign.name, _frequency(len(shown) / len(texts)), sign.description, tuple(shown[:MOST_EXAMPLES]))
-        for sign, shown in found
-    ]
+    return [_pattern(sign, shown, len(texts)) for sign, shown in found]
 
 
 def patterns_of(text: str) -> list[str]:
     """The patterns one file shows."""
     return [sign.name for sign in SIGNS if sign.shows_in(text)]
+
+
+def _pattern(sign: Sign, shown: Sequence[str], of: int) -> Pattern:
+    return Pattern(sign.name, _frequency(len(shown) / of), sign.description, tuple(shown[:MOST_EXAMPLES]))
 
 
 def _frequency(share: float) -> str:

@@ -239,8 +239,10 @@ class Registry:
         }
 
     def _said(self, text: str) -> dict[str, str]:
-        named = {entry.id for entry in self.domains if any(says(text, word) for word in (entry.id, *entry.aliases))}
-        scored = [(entry.score(text) + EXPLICIT * (entry.id in named), entry) for entry in self.domains]
+        scored = [
+            (entry.score(text) + EXPLICIT * any(says(text, word) for word in (entry.id, *entry.aliases)), entry)
+            for entry in self.domains
+        ]
         ranked = sorted((pair for pair in scored if pair[0] >= SELECTED_AT), key=lambda pair: -pair[0])
         return {entry.id: f"the request says {_quoted(entry, text)}" for _, entry in ranked}
 

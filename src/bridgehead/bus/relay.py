@@ -273,8 +273,9 @@ class Relay(HubListener):
 
     def _write(self, effect: actions.ToBus) -> actions.Outcome | Literal[False] | None:
         """What becomes of the echo where that is known; False if the hub does not take the message."""
-        if any(takes(effect.message) for takes in self.overhearing):
-            return None
+        for takes in self.overhearing:
+            if takes(effect.message):
+                return None
         echo = effect.echo
         if echo is not None and self.watcher is not None:
             self.watcher(effect.message)

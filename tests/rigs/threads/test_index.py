@@ -511,8 +511,12 @@ def import_history(world: World, commits: list[tuple[str, dict[str, str | None]]
 
 
 def keep_objects(world: World, clone: Path, how: str) -> None:
-    """Have git keep everything in one pack, packed afresh, or each object in a file of its own."""
-    if how == "repacked":
+    """Have git keep everything in one pack, packed afresh, each object in a file of its own, or beside broken files."""
+    if how == "beside broken files":
+        whole = next((clone / ".git/objects/pack").glob("*.idx")).read_bytes()
+        for name, content in (("1", b""), ("2", whole[:8]), ("3", whole[:2000])):
+            (clone / f".git/objects/pack/pack-{name}.idx").write_bytes(content)
+    elif how == "repacked":
         world.git("repack", "-adfq", at=clone)
     elif how == "loose":
         packs = clone / ".git/objects/pack"
@@ -555,8 +559,7 @@ def in_both_ways(
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("kept", ["imported", "repacked", "loose"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("kept", "seed"), [*zip(["imported", "repacked"] * 4, range(8)), ("loose", 0)])
 def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history_names(
     world: World, seed: int, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -586,18 +589,20 @@ def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history
 
 
 @pytest.mark.parametrize(
-    ("kept", "table", "at_once"),
+    ("kept", "table", "at_once", "seed"),
     [
-        ("imported", "none", 3),
-        ("imported", "none", 400),
-        ("imported", "whole", 400),
-        ("imported", "older", 400),
-        ("imported", "damaged", 400),
-        ("repacked", "whole", 3),
-        ("loose", "whole", 400),
+        ("imported", "none", 3, 0),
+        ("imported", "none", 400, 1),
+        ("imported", "whole", 400, 2),
+        ("imported", "older", 400, 3),
+        ("imported", "damaged", 400, 4),
+        ("repacked", "none", 400, 5),
+        ("repacked", "whole", 3, 6),
+        ("repacked", "older", 400, 7),
+        ("loose", "whole", 400, 8),
+        ("beside broken files", "whole", 400, 9),
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
 def test_turns_that_are_far_apart_are_found_the_short_way_too(
     world: World, seed: int, kept: str, table: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

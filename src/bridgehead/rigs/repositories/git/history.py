@@ -44,6 +44,7 @@ _MISSING = b" missing"
 _ENDED = "git cat-file ended before it had answered"
 LONG_HISTORY = 2000  # commits; a shorter one is read whole in no time
 _FEW = 8  # commits that are all asked for sooner than halved further
+_SMALL_THREAD = 200  # files; in a larger one, trying which trees it may have had takes longer than halving
 _AT_ONCE = 400  # questions whose answers a pipe holds while nobody reads
 
 
@@ -118,7 +119,7 @@ def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str, fil
 
     with closing(Packs(clone)) as packs:
         at_once, likely = len(line) if len(line) < _FEW * files else _FEW, set[int]()
-        if at_once == _FEW and (now := trees_at([len(line) - 1])[0]):
+        if at_once == _FEW and files <= _SMALL_THREAD and (now := trees_at([len(line) - 1])[0]):
             likely = likely_changes(clone, packs, objects.read(now), line)
         changed = _tree_changes(len(line), trees_at, at_once, likely)
         if not changed:

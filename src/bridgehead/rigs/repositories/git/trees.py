@@ -213,8 +213,10 @@ class Packs:
     def _open(self, path: Path) -> None:
         with path.open("rb") as file:
             index = mmap(file.fileno(), 0, access=ACCESS_READ)
-        if index[:_COUNTS] == _VERSION_2:
-            counts = (0, *unpack_from(">256I", index, _COUNTS))
+        if index[:_COUNTS] != _VERSION_2 or len(index) < _NAMES:
+            return
+        counts = (0, *unpack_from(">256I", index, _COUNTS))
+        if len(index) > _NAMES + counts[-1] * (self._id_bytes + 8):
             self._packs.append((index, counts, os.open(path.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)))
 
     def close(self) -> None:
@@ -225,7 +227,10 @@ class Packs:
         """Return which of these objects are kept as short deltas of others of them, and as which."""
         places = {place: index for index, name in enumerate(names) if (place := self.place(name))}
         found = ((index, self._delta(place)) for place, index in places.items())
-        return {index: (places[base], delta) for index, (base, delta) in found if base in places}
+        try:
+            return {index: (places[base], delta) for index, (base, delta) in found if base in places}
+        except (IndexError, zlib.error):  # git will name the damage when it reads the objects
+            return {}
 
     def place(self, name: str) -> _Place | None:
         wanted, width = bytes.fromhex(name), self._id_bytes
@@ -249,10 +254,7 @@ class Packs:
             at += 1
             back = back + 1 << 7 | start[at] & ~_MORE
         inflated = zlib.decompressobj()
-        try:
-            delta = inflated.decompress(start[at + 1 :])
-        except zlib.error:  # git will name the damage when it reads the object
-            return None, b""
+        delta = inflated.decompress(start[at + 1 :])
         return ((number, offset - back), delta) if inflated.eof else (None, b"")
 
 

@@ -559,7 +559,9 @@ def in_both_ways(
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(("kept", "seed"), [*zip(["imported", "repacked"] * 4, range(8)), ("loose", 0)])
+@pytest.mark.parametrize(
+    ("kept", "seed"), [*((how, seed) for how in ("imported", "repacked") for seed in range(4)), ("loose", 4)]
+)
 def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history_names(
     world: World, seed: int, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,7 @@ def test_a_send_killed_at_any_step_and_repeated_is_said_once(
 def test_a_sender_killed_right_after_its_answer_can_say_it_again_after_an_hour(
     bridge: Bridge, clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting.Outgoing, "drop", lambda self, intent: os.kill(os.getpid(), 9))
+    monkeypatch.setattr(posting.Outgoing, "mark", lambda self, intent: os.kill(os.getpid(), 9))
     command = (*SENT, "--tldr", "the same words")
     assert run_here(clone, command, tmp_path / "answer")
     assert (tmp_path / "answer").read_text().startswith("rig-bridge: sent type=STATE")
@@ -108,7 +108,7 @@ def test_a_sender_killed_right_after_its_answer_can_say_it_again_after_an_hour(
     clone.rig(*command).ok()
     assert len(said(bridge.remote, clone, "the same words")) == 1
 
-    monkeypatch.setattr(posting.Outgoing, "drop", lambda self, intent: os.kill(os.getpid(), 9))
+    monkeypatch.setattr(posting.Outgoing, "mark", lambda self, intent: os.kill(os.getpid(), 9))
     assert run_here(clone, command, tmp_path / "answer")
     monkeypatch.undo()
     [left] = (clone.path / ".git/bridgehead/outgoing").iterdir()

@@ -27,6 +27,7 @@ _JITTER_BITS = 16
 PUSH_COMMAND = "rig-bridge push"
 _OUTGOING = "outgoing"
 _MAX_OUTGOING_BYTES = 200
+_TOLD = b"!"
 _REPEATED_WITHIN_MS = 3_600_000
 # What makes two envelopes the same word twice; when it was said, and what was known then, does not.
 _INTENT = ("from", "to", "status", "type", "thread", "in_reply_to", "tldr", "body_hash")
@@ -119,7 +120,7 @@ def post(rig: Rig, what: Post) -> Landed:
             if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):  # the others name what to do
                 rig.tell(f"to push it: cd {rig.repository.root}; {PUSH_COMMAND}")
             raise
-    rig.once_answered(lambda: outgoing.drop(intent))
+    rig.once_answered(lambda: outgoing.mark(intent))
     if what.thread_id != MEMBERS_THREAD and rig.repository.has_directory(MEMBERS_THREAD):
         _warn_if_kept_apart(rig)
     return landed
@@ -166,7 +167,7 @@ class Outgoing:
     """What was to be said and whose sender, as far as this clone knows, was never told that it was: a file for each.
 
     A command that is killed leaves its file, so that the same words are not said twice if it is repeated. One that
-    ended drops it, so they can be said again. Between the last byte of an answer and the drop a kill leaves the file of
+    ended marks it, so they can be said again. Between the last byte of an answer and the mark a kill leaves the file of
     a sender who knows; that is why those of pushed envelopes count for an hour only.
     """
 
@@ -175,15 +176,24 @@ class Outgoing:
 
     def find(self, intent: str) -> tuple[str, int] | None:
         """Return the commit after which it was to be said, empty if there was none, and when; None if it was not."""
-        try:
-            since, _, moment = read_bounded(self._directory / intent, _MAX_OUTGOING_BYTES).decode().partition(" ")
-            return since, int(moment)
-        except (FileError, ValueError):
-            return None
+        with suppress(FileError, ValueError):
+            content = read_bounded(self._directory / intent, _MAX_OUTGOING_BYTES)
+            since, _, moment = content.decode().partition(" ")
+            if not content.startswith(_TOLD):
+                return since, int(moment)
+            self.drop(intent)
+        return None
 
     def add(self, intent: str, since: str, now_ms: int) -> None:
         """Not being able to write costs a repeated sender the look at what it said before, nothing else."""
+        for other in names_in(self._directory):
+            self.find(other)
         keep(self._directory / intent, f"{since} {now_ms}")
+
+    def mark(self, intent: str) -> None:
+        """Note that its sender was told; removing the file takes longer, and a kill meanwhile looks like a failure."""
+        with suppress(OSError), (self._directory / intent).open("r+b", buffering=0) as file:
+            file.write(_TOLD)
 
     def drop(self, intent: str) -> None:
         with suppress(OSError):

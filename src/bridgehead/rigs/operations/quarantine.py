@@ -52,8 +52,7 @@ def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
     for entry in Quarantine(rig.repository.private_dir).entries:
         if entry.path == path:
             return QuarantineEntry(entry)
-    known = "`rig-bridge quarantine list` lists them; `rig-bridge verify` checks what was cloned"
-    raise NotFound(f'no envelope "{path}" is in quarantine', hint=known)
+    raise NotFound(f'no envelope "{path}" is in quarantine', hint="rig-bridge verify, then rig-bridge quarantine list")
 
 
 def _row(entry: KeptApart) -> str:

@@ -36,6 +36,7 @@ BRIDGEHEAD = str(Path(sys.executable).with_name("bridgehead"))
 NOT_OURS = ("XDG_", "PG", "BRIDGEHEAD", "PYTHON")
 FLOWS = '''
 import os
+from itertools import count
 from pathlib import Path
 
 from bridgehead.flows import Context, flow
@@ -70,8 +71,12 @@ def noting(ctx: Context, line: str) -> str:
 
 @flow("sleeper", version="1")
 def sleeper(ctx: Context) -> str:
+    """Sleeps until somebody else had a turn."""
     ctx.step("before", note, "before")
-    ctx.sleep(1.5)
+    for nap in count():
+        ctx.sleep(0.5)
+        if "meanwhile" in ctx.step(f"look {nap}", (HERE / "effects").read_text):
+            break
     return ctx.step("after", note, "after")
 
 

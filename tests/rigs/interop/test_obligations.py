@@ -176,6 +176,19 @@ def test_an_answer_after_the_end_is_delivered_also_to_a_clone_that_never_looked_
     assert "file=RESULT.md verification=unverified state=delivered" in mac.rig("inbox").ok().out
 
 
+def test_a_new_clone_is_not_told_of_what_was_over_before_it_came_not_even_after_it_looked_at_something(
+    bridge: Bridge, windows: Clone
+) -> None:
+    windows.rig("new", "demo-02").ok()
+    for thread in ("demo-01", "demo-02"):
+        windows.rig("send", "RESULT", "--thread", thread, "--to", "mac-m5max").ok()
+        windows.rig("close", thread, "--status", "completed").ok()
+    later = bridge.clone("c", "mac-m5max")
+    assert header(later) == "rig-bridge: inbox waiting=2"  # that they ended
+    later.rig("thread", "demo-01").ok()
+    assert [one["filename"] for one in later.rig("inbox", "--json").ok().json["envelopes"]] == ["RESOLUTION.md"]
+
+
 def test_wait_wakes_up_on_arrival(mac: Clone, windows: Clone) -> None:
     with mac.start("wait", "--thread", "demo-01", "--for", "RESPONSE,RESULT", "--timeout", "10m") as waiting:
         windows.rig("send", "ACK", *SEND, "mac-m5max").ok()

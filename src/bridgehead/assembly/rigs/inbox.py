@@ -17,7 +17,6 @@ from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, Pe
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp
-from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.inbox import desk, listed_debts
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.crossings import Seen
@@ -122,7 +121,7 @@ def envelopes_for_agent(
 
     A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out with a warning.
     """
-    found = desk(rig, catalogue(rig, with_findings=True))
+    found = desk(rig)
     fence = _new_fence(choose)
     waiting = [_fenced(rig, fence, debt.asked, debt.owed) for debt in found.owes[:most]]
     delivered = [_fenced(rig, fence, notice) for notice in found.delivered[:most]]
@@ -166,7 +165,7 @@ class ArrivalRunner:
 
     def run(self) -> Iterator[dict[str, object]]:
         """Yield one object for each run, for whoever reads the events."""
-        found = desk(self._rig, catalogue(self._rig, with_findings=True))
+        found = desk(self._rig)
         waiting = [(debt.asked, debt.owed) for debt in found.owes if debt.owed.state is DebtState.OPEN]
         delivered: list[tuple[Notice, Obligation | None]] = [(notice, None) for notice in found.delivered]
         for notice, debt in reversed([*waiting, *delivered]):

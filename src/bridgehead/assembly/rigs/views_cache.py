@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.identities import allowed_signers_file
-from bridgehead.rigs.operations.inbox import Desk, desk
+from bridgehead.rigs.operations.inbox import Desk, desk, look_at
 from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import seen_state
@@ -103,7 +103,7 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
 
 def _cached_catalogue(rig: Rig, survey: "GitSurvey | None" = None) -> tuple[Catalogue, Hashable | None]:
     """The catalogue and the state it was made from; without a state it is not cached."""
-    known = catalogue(rig, survey=survey, with_findings=True)
+    known = catalogue(rig, survey=survey, with_findings=True) if survey else look_at(rig)
     marks, survey = known.marks(), known.survey
     if marks is None:
         return known, None

@@ -143,11 +143,10 @@ def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
     """Say, and announce, what of it concerns this rig."""
     if rig.settings is None or not arrived:
         return
-    from bridgehead.rigs.operations.catalogue import catalogue
     from bridgehead.rigs.operations.inbox import desk
     from bridgehead.rigs.views.listings import closed_again
 
-    found = desk(rig, catalogue(rig, with_findings=True))
+    found = desk(rig)
     asked = [debt.asked.turn for debt in found.owes if debt.asked.turn.path in arrived]
     answers = [notice.turn for notice in found.delivered if notice.turn.path in arrived]
     for ends in found.conflicts:

@@ -39,6 +39,7 @@ class Catalogue(EnvelopeIndex):
         with_findings: bool = False,
         with_history: bool = True,
         for_reading: bool = False,
+        idle: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
             rig.repository,
@@ -47,6 +48,7 @@ class Catalogue(EnvelopeIndex):
             with_findings=with_findings,
             with_history=with_history,
             for_reading=for_reading,
+            idle=idle,
         )
         self._thread_id = thread_id
         self._listings: dict[str, ThreadListing] = {}

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MAX_SIGNERS_BYTES = 1 << 20
 _MAX_BYTES = 64 * 1024 * 1024
 _MOST_CHECKS = 100_000
-_FORMAT = 1
+_FORMAT = 2
 
 
 class RawEntry(NamedTuple):
@@ -70,7 +70,8 @@ class Identities:
         self.signers_file = allowed_signers_file(rig)
         self._signers_text = _text_of(self.signers_file)
         self._founder_file: Path = rig.repository.private_dir / "founder"
-        self._checks_file: Path = rig.repository.private_dir / "signatures.json"
+        self._checks_file: Path = rig.repository.private_dir / "signatures"
+        self._checks: dict[str, SignatureCheck] = {}
         self.must_sign: MustSign = rig.settings.require_signed if rig.settings else "members"
 
     @cached_property
@@ -142,37 +143,44 @@ class Identities:
     def check(self, commits: Iterable[str]) -> dict[str, SignatureCheck]:
         """Say what the signatures of commits are; git is asked about those it was not asked about before."""
         wanted = list(dict.fromkeys(commits))
-        known = self._known_checks
-        missing = [commit for commit in wanted if commit not in known]
+        for commit in wanted:
+            if commit not in self._checks and (check := _read_check(self._kept_checks.get(commit.encode(), b""))):
+                self._checks[commit] = check
+        missing = [commit for commit in wanted if commit not in self._checks]
         if missing:
-            known.update(self._rig.repository.check_signatures(missing, self.signers_file))
-            self._store(known)
-        return {commit: known[commit] for commit in wanted}
+            self._checks |= (fresh := self._rig.repository.check_signatures(missing, self.signers_file))
+            self._keep(fresh)
+        return {commit: self._checks[commit] for commit in wanted}
 
     @cached_property
-    def _known_checks(self) -> dict[str, SignatureCheck]:
+    def _kept_checks(self) -> dict[bytes, bytes]:
+        """What is known of commits, as it lies in the file: there may be very many, of which a few are asked for."""
         try:
-            stored = json.loads(read_bounded(self._checks_file, _MAX_BYTES))
-            if stored["format"] != _FORMAT or stored["signers"] != self._checked_with:
-                return {}
-            return {
-                commit: SignatureCheck(Signature(word), person, tuple(names), bool(holds))
-                for commit, (word, person, names, holds) in stored["checks"].items()
-            }
-        except (FileError, ValueError, TypeError, KeyError):
+            first, *lines = read_bounded(self._checks_file, _MAX_BYTES).splitlines()
+            kept = dict(line.split(b" ", 1) for line in lines)
+            return kept if json.loads(first) == [_FORMAT, self._checked_with] else {}
+        except (FileError, ValueError, TypeError):
             return {}
 
-    def _store(self, checks: Mapping[str, SignatureCheck]) -> None:
+    def is_lasting(self, commit: str | None) -> bool:
+        """Tell whether what a signature was found to be stays so until `state` changes."""
+        return commit in self._checks and _is_lasting(self._checks[commit])
+
+    @property
+    def state(self) -> str:
+        """What changes when other keys are pinned, or others must sign; the membership is in history."""
+        return f"{self.must_sign}\n{_text_of(self._founder_file)}\n{self._checked_with}"
+
+    def _keep(self, checks: Mapping[str, SignatureCheck]) -> None:
         """Keep what no other program can change its mind about: good SSH signatures."""
-        lasting = [
-            (commit, c)
+        rows = {
+            commit.encode(): json.dumps([c.signature.value, c.principal, c.key_names, c.holds]).encode()
             for commit, c in checks.items()
-            if c.holds and c.key_names and c.key_names[0].startswith("SHA256:")
-        ]
-        kept = lasting[-_MOST_CHECKS:]
-        rows = {commit: [c.signature.value, c.principal, c.key_names, c.holds] for commit, c in kept}
-        document = {"format": _FORMAT, "signers": self._checked_with, "checks": rows}
-        keep(self._checks_file, json.dumps(document, separators=(",", ":")))
+            if _is_lasting(c)
+        }
+        self._kept_checks.update(rows)
+        lines = [b"%s %s" % item for item in self._kept_checks.items()][-_MOST_CHECKS:]
+        keep(self._checks_file, b"\n".join([json.dumps([_FORMAT, self._checked_with]).encode(), *lines]))
 
     @cached_property
     def _checked_with(self) -> str:
@@ -205,6 +213,18 @@ class Identities:
         if here is None and self._parents is None:
             return Order()
         return Order({**(here or self._rig.repository.ancestry()), **(self._parents or {})})
+
+
+def _read_check(stored: bytes) -> SignatureCheck | None:
+    try:
+        word, person, names, holds = json.loads(stored)
+        return SignatureCheck(Signature(word), person, tuple(names), bool(holds))
+    except (ValueError, TypeError):
+        return None
+
+
+def _is_lasting(check: SignatureCheck) -> bool:
+    return check.holds and bool(check.key_names) and check.key_names[0].startswith("SHA256:")
 
 
 def _entry(raw: RawEntry, content: bytes | None, check: SignatureCheck) -> Entry:

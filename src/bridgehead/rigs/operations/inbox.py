@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from bridgehead import __version__
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, tell_left_out
 from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.thread import is_kept_out, listed_verifier, place_of, subjects_of_listed
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.crossings import Crossings, Seen
+from bridgehead.rigs.threads.crossings import Crossings, IdleThreads, Seen, crossings_state
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.obligations import CLOSING_TYPE, Obligation, closings, deliveries, obligations, place
 from bridgehead.rigs.threads.thread import Turn
@@ -33,7 +34,7 @@ class Desk(NamedTuple):
 
 def inbox(rig: Rig) -> Inbox:
     """The desk of this rig, with when the remote was last looked at and who was heard of when."""
-    known = catalogue(rig, with_findings=True)
+    known = look_at(rig)
     found, now = desk(rig, known), rig.now_ms()
     looked_at = rig.repository.last_fetch_ms()
     looked = iso_timestamp(looked_at) if looked_at is not None else None
@@ -47,17 +48,26 @@ def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEn
     return [(by_path[debt.asked.turn.path], debt.asked.verification) for debt in debts]
 
 
-def desk(rig: Rig, known: Catalogue) -> Desk:
+def look_at(rig: Rig) -> Catalogue:
+    """Take the look that a desk needs: where nothing waited, only at whether anything came since."""
+    return catalogue(rig, with_findings=True, idle=IdleThreads(rig.repository.private_dir).marks)
+
+
+def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
     """Work out what concerns this rig from one look at the bridge, which must have findings."""
-    own = str(rig.config.rig_id)
+    own, private_dir = str(rig.config.rig_id), rig.repository.private_dir
+    known = known or look_at(rig)
     tell_left_out(rig, known.survey)
     identities = Identities(rig)
     members = identities.membership.members
     wards = frozenset(member.rig for member in members if member.human == own)
     observers = frozenset(member.rig for member in members if member.role is Role.OBSERVER)
-    unseen = Crossings(rig.repository.private_dir).with_turn
+    unseen, seen, idle = Crossings(private_dir).with_turn, Seen(private_dir), IdleThreads(private_dir)
+    depends_on = f"""{__version__} {own} {known.mark(MEMBERS_THREAD)} {crossings_state(private_dir)}
+        {identities.state}\n{known.quarantine.state}"""
+    marks = {name: known.mark(name) for name in known.names if known.is_committed(name)}
+    still_idle = {name for name, mark in idle.found_with(depends_on).items() if marks.get(name) == mark}
     judge = _Judge(rig, known, identities)
-    naming = known.thread_ids(naming=(own, *wards))
 
     def concerns(debtor: str, creditor: str) -> bool:
         return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))
@@ -67,11 +77,13 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
         return obligations(thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed)
 
     at_first_sight, arrived, conflicts = [], [], []
-    for name in naming:
+    for name in known.thread_ids(naming=(own, *wards)):
+        if name in still_idle:
+            continue
         # In no order: what waits is sorted once it is found, which in most threads is nothing.
         thread = [listed.turn for listed in known.listing(name).envelopes] if name != MEMBERS_THREAD else []
         owed = owed_in(thread, lambda _turn: True) if thread else []
-        delivered = unseen_deliveries(rig, known, thread, own)
+        delivered = unseen_deliveries(seen, known, thread, own)
         ends = closings(thread)
         at_first_sight += [(thread, owed)] if owed else []
         arrived += delivered
@@ -87,6 +99,10 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
         if one.is_open and judge.is_shown(one.asked)
     ]
     judge.look_at(arrived)
+    waiting = {turn.thread_id for turn in (*arrived, *(one.asked for one in debts), *(ends[0] for ends in conflicts))}
+    if seen.is_new:
+        seen.begin()
+    idle.note(depends_on, {name: marks[name] for name in marks.keys() - waiting - judge.undecided})
     return Desk(
         _newest_first(judge.debt(one) for one in debts if one.debtor == own),
         _newest_first(judge.debt(one) for one in debts if one.asked.sender == own),
@@ -96,18 +112,15 @@ def desk(rig: Rig, known: Catalogue) -> Desk:
     )
 
 
-def unseen_deliveries(rig: Rig, known: Catalogue, thread: Sequence[Turn], own: str) -> list[Turn]:
+def unseen_deliveries(seen: Seen, known: Catalogue, thread: Sequence[Turn], own: str) -> list[Turn]:
     """Answers to this rig that none of its turns takes up and that nobody here has looked at.
 
-    A clone that never looked at anything counts what lies in closed threads before their end as seen.
+    At the first look in a clone, what lies in closed threads before their end counts as seen, then and later.
     """
     found = deliveries(thread, own)
-    if not found:
-        return []
-    seen = Seen(rig.repository.private_dir)
-    if seen.is_new and known.is_closed(found[0].thread_id):
+    if found and seen.is_new and known.is_closed(found[0].thread_id):
         end = max(map(place, closings(thread)), default=place(found[-1]))
-        found = [turn for turn in found if place(turn) >= end]
+        seen.paths.update({turn.path: None for turn in found if place(turn) < end})
     return [turn for turn in found if turn.path not in seen.paths]
 
 
@@ -131,6 +144,7 @@ class _Judge:
         self._verdicts: dict[str, Verification] = {}
         self._listed: dict[str, ListedEnvelope] = {}  # those that had to be looked at
         self.doubtful: set[str] = set()  # threads that hold one of them
+        self.undecided: set[str] = set()  # threads of which may be found something else without anything new in them
 
     def look_at(self, turns: Iterable[Turn]) -> None:
         wanted = {turn.path: turn.thread_id for turn in turns if turn.path not in self._verdicts}
@@ -148,6 +162,9 @@ class _Judge:
             self._verdicts[envelope.path] = found
             self._listed[envelope.path] = envelope
             self.doubtful.add(envelope.turn.thread_id)
+            lasts = not envelope.signed or self._identities.is_lasting(envelope.turn.commit_sha)
+            if not lasts or is_kept_out(self._known, envelope, found):
+                self.undecided.add(envelope.turn.thread_id)
 
     def is_shown(self, turn: Turn) -> bool:
         """What came by a clone or a pull by hand met no gate: it is judged here at the latest."""

@@ -100,10 +100,9 @@ def _other_state(rig: Rig) -> str:
 
 def _with_debts(rig: Rig, threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
     """Add what this rig owes, is owed and was sent in each thread."""
-    from bridgehead.rigs.operations.catalogue import catalogue
     from bridgehead.rigs.operations.inbox import desk
 
-    found = desk(rig, catalogue(rig, with_findings=True))
+    found = desk(rig)
     notices = ([debt.asked for debt in found.owes], [debt.asked for debt in found.owed], found.delivered)
     owe, owed, unseen = (Counter(one.turn.thread_id for one in kind) for kind in notices)
     return [

@@ -69,7 +69,7 @@ def wait(rig: Rig, request: WaitRequest) -> Waited:
             if error.message != problem:
                 rig.tell(f"warning: {error.message}")
             problem = error.message
-        found = desk(rig, catalogue(rig, with_findings=True))
+        found = desk(rig)
         fresh = [*found.delivered, *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN)]
         arrived = [
             notice

@@ -23,7 +23,9 @@ class EnvelopeIndex:
 
     With `thread` only that thread is looked at; a `survey` that is handed in must have the same extent. Findings
     (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for; with `for_reading` the
-    envelopes read for them stay at hand. A cold index that need not know history leaves it aside (`is_placed`).
+    envelopes read for them stay at hand. A cold index that need not know history leaves it aside (`is_placed`). Threads
+    that still have the mark by which they are called `idle` are not looked into: of a file that was changed in place
+    there, and of nothing else, the answers are then those from before.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class EnvelopeIndex:
         with_findings: bool = False,
         with_history: bool = True,
         for_reading: bool = False,
+        idle: Mapping[str, str] | None = None,
     ) -> None:
         self._repository = repository
         self._with_findings = with_findings
@@ -45,7 +48,14 @@ class EnvelopeIndex:
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.quarantine = Quarantine(repository.private_dir)
-        self.survey: GitSurvey = survey or repository.survey(thread, untracked=False)
+
+        def passes_over(seen: "GitSurvey", name: str) -> bool:
+            tree, stamp = seen.trees.get(name, ""), seen.stamp_of(name)
+            same = self._file.is_unchanged(name, tree, stamp, with_findings=with_findings)
+            return same and (idle or {}).get(name) == self._mark(name, tree)
+
+        looked_at = passes_over if idle else None
+        self.survey: GitSurvey = survey or repository.survey(thread, untracked=False, passes_over=looked_at)
         try:
             self._bring_up_to_date()
         except IndexSpoilt:
@@ -98,6 +108,13 @@ class EnvelopeIndex:
         loose = [self._stored(name)[0].values() for name in self.names if not self._file.outline(name).extent]
         fresh = any(row.content == UNCACHEABLE for rows in loose for row in rows)
         return None if fresh else {name: self._file.mark(name) for name in self.names}
+
+    def mark(self, name: str) -> str:
+        """Return what changes with what HEAD has in a thread and how that came there."""
+        return self._mark(name, self.survey.trees.get(name, ""))
+
+    def _mark(self, name: str, tree: str) -> str:
+        return f"{tree} {self._file.mark(name)[1]}"
 
     def names_naming(self, rigs: Iterable[str]) -> list[str]:
         """Return the directories in which something may name one of these rigs; the others are not even read."""

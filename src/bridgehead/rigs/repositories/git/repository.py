@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
@@ -174,9 +174,15 @@ class GitRepository(WorkTree):
             self._head = transfer.read_head(self._clone)
         return self._head
 
-    def survey(self, thread: str | None = None, *, untracked: bool = True) -> GitSurvey:
+    def survey(
+        self,
+        thread: str | None = None,
+        *,
+        untracked: bool = True,
+        passes_over: Callable[[GitSurvey, str], bool] | None = None,
+    ) -> GitSurvey:
         """Look at the work tree, or at one thread of it."""
-        return GitSurvey(self._clone, thread, untracked=untracked)
+        return GitSurvey(self._clone, thread, untracked=untracked, passes_over=passes_over)
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""

@@ -1,6 +1,6 @@
 """Look at a work tree: HEAD, what git tracks, what differs, and the names in thread directories (rigs §8)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -22,16 +22,25 @@ _ALONE = ("index.threads=1", "core.preloadIndex=false")  # several threads of gi
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
 _MODE_END = 6
 _FEW = 50
+_FEW_TO_LOOK_INTO = 12  # git compares every path with each of them
 
 
 class GitSurvey:
     """One look; everything lazy is computed from what was seen then.
 
     What is `dirty` is without untracked files unless they are asked for: git looks into every directory for them, and
-    whoever goes through `names` sees them too.
+    whoever goes through `names` sees them too. Threads for which `passes_over` says yes are taken to be as HEAD has
+    them, as long as the others are few.
     """
 
-    def __init__(self, clone: Clone, thread: str | None, *, untracked: bool = True) -> None:
+    def __init__(
+        self,
+        clone: Clone,
+        thread: str | None,
+        *,
+        untracked: bool = True,
+        passes_over: "Callable[[GitSurvey, str], bool] | None" = None,
+    ) -> None:
         self._clone, self._git = clone, clone.git
         self._top_level, self._index_file = clone.location.top_level, clone.location.index_file
         self._index_stamp = _stamp(self._index_file)
@@ -39,19 +48,33 @@ class GitSurvey:
         self._thread = thread
         self._names: dict[str, list[str]] = {}
         self._listed: dict[str, list[tuple[str, str, str]]] = {}  # by commit
-        self.head, self.ahead, self.dirty = self._as_committed() or self._state(untracked=untracked)
+        self.head: str | None = None
+        found = self._of_some(passes_over) if passes_over else self._as_committed()
+        self.head, self.ahead, self.dirty = found or self._state(self._limits, untracked=untracked)
 
-    def _state(self, *, untracked: bool) -> "WorkTreeState":
+    def _state(self, limits: Sequence[str], *, untracked: bool = False) -> "WorkTreeState":
         shown = f"--untracked-files={'normal' if untracked else 'no'}"
-        answer = self._git.ask(*_STATUS, shown, *self._limits, settings=_ALONE)
+        answer = self._git.ask(*_STATUS, shown, *limits, settings=_ALONE)
         return parse_status(require_success("status", answer).fields)
+
+    def _of_some(self, passes_over: "Callable[[GitSurvey, str], bool]") -> "WorkTreeState | None":
+        """Return the state of the threads that are not passed over, where they are few."""
+        self.head = self._current_commit()
+        threads = [thread for thread in self.directories if not passes_over(self, thread)] if self.head else ()
+        if self.head is None or len(threads) > _FEW_TO_LOOK_INTO:
+            return None
+        dirty = self._state(("--", *threads)).dirty if threads else ()
+        return WorkTreeState(self.head, 0, dirty)
+
+    def _current_commit(self) -> str | None:
+        return self._git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").text.strip() or None
 
     def _as_committed(self) -> "WorkTreeState | None":
         """Return the state of a thread whose few files are as HEAD has them; an index of all threads takes longer."""
         names = self.names_in(self._thread) if self._thread else ()
         if not 0 < len(names) <= _FEW:
             return None
-        head = self._git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").text.strip() or None
+        head = self._current_commit()
         if head is None:
             return None
         committed = {path: (mode, name) for mode, name, path in self._committed(head)}

@@ -22,16 +22,20 @@ Measure = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the ratio ours/theirs must satisfy."""
+    """What the ratio ours/theirs must satisfy, or our figure by itself, in the unit of its row."""
 
     at_most: float | None = None
     at_least: float | None = None
+    ours_at_most: float | None = None
 
-    def met_by(self, ratio: float) -> bool:
+    def met_by(self, ratio: float, ours: float) -> bool:
         below = self.at_most is None or ratio <= self.at_most
-        return below and (self.at_least is None or ratio >= self.at_least)
+        small = self.ours_at_most is None or ours <= self.ours_at_most
+        return below and small and (self.at_least is None or ratio >= self.at_least)
 
     def __str__(self) -> str:
+        if self.ours_at_most is not None:
+            return f"≤ {self.ours_at_most:g}"
         return f"≤ {self.at_most:g}×" if self.at_most is not None else f"≥ {self.at_least:g}×"
 
 
@@ -72,7 +76,7 @@ class Outcome:
     @property
     def met(self) -> bool:
         budget = self.comparison.budget
-        return budget is None or budget.met_by(self.ratio)
+        return budget is None or budget.met_by(self.ratio, self.comparison.best(self.ours))
 
     def as_document(self) -> dict[str, Any]:
         return {

@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.harness import PEERS, SCRIPTS
 from bridgehead.rigs.operations.drafts import draft_send
 from bridgehead.rigs.rig import Author
 
+RECIPIENT = "windows-5080"
 FIRST_MOMENT = 1_778_800_000
 SEVERAL_LOOKS = 15.0  # seconds
 SECOND_OF_GIT = 1.1  # its index compares whole ones
@@ -42,20 +43,22 @@ def environ(home: Path) -> dict[str, str]:
     }
 
 
-def make_bridge(home: Path, name: str, *, threads: int, envelopes: int, lately: int = 0) -> Path:
+def make_bridge(home: Path, name: str, *, threads: int, envelopes: int, lately: int = 0, rig_id: str = "bench") -> Path:
     """A clone of a bridge with one commit per envelope, in step with its remote; both tools know who it is.
 
-    The last `lately` of them make up a thread of that name.
+    The last `lately` of them make up a thread of that name. For `RECIPIENT` every other turn is a question to it, and
+    the next one its answer.
     """
     remote, path = home / f"{name}.git", home / name
     _git(home, "init", "-q", "--bare", "-b", "main", str(remote))
-    stream = b"".join(_history(threads, envelopes, envelopes - lately))
+    types = ("REQUEST", "RESPONSE") if rig_id == RECIPIENT else ("STATE",)
+    stream = b"".join(_history(threads, envelopes, envelopes - lately, types))
     subprocess.run(["git", "fast-import", "--quiet"], cwd=remote, env=environ(home), input=stream, check=True)
     # Hard links: the packs need not be there twice.
     _git(home, "clone", "-q", str(remote), str(path))
     for key, value in (("user.name", "Op One"), ("user.email", "op1@example.com")):
         _git(path, "config", key, value, home=home)
-    subprocess.run([*ours(), "init", "--rig-id", "bench"], cwd=path, env=environ(home), check=True, capture_output=True)
+    subprocess.run([*ours(), "init", "--rig-id", rig_id], cwd=path, env=environ(home), check=True, capture_output=True)
     _let_settle(path, home)
     return path
 
@@ -104,21 +107,18 @@ def _git(where: Path, *arguments: str, home: Path | None = None) -> None:
     subprocess.run(["git", *arguments], cwd=where, env=environ(home or where), check=True, capture_output=True)
 
 
-def _history(threads: int, envelopes: int, spread: int) -> Iterator[bytes]:
+def _history(threads: int, envelopes: int, spread: int, types: Sequence[str]) -> Iterator[bytes]:
     """A fast-import stream: threads take turns, several turns a day."""
     for number in range(envelopes):
         thread = f"thread-{number % threads:03d}" if number < spread else "lately"
+        place = number // threads if number < spread else number - spread
+        kind = types[place % len(types)]
+        sender, recipient = (RECIPIENT, "mac-m5max") if kind == "RESPONSE" else ("mac-m5max", RECIPIENT)
         draft = draft_send(
-            Author("mac-m5max"),
-            "STATE",
-            thread,
-            ["windows-5080"],
-            "2026-05-15",
-            tldr=f"step {number}",
-            body=f"# {number}\n\ndone\n",
+            Author(sender), kind, thread, [recipient], "2026-05-15", tldr=f"step {number}", body=f"# {number}\n\ndone\n"
         )
         text = draft.text.encode()
-        name = f"{thread}/STATE-{(number // threads if number < spread else number - spread) + 2}.md"
+        name = f"{thread}/{kind}-{place + 2}.md"
         yield (
             f"commit refs/heads/main\ncommitter Op One <op1@example.com> {FIRST_MOMENT + number} +0000\n"
             f"data 5\nstate\nM 100644 inline {name}\ndata {len(text)}\n".encode()

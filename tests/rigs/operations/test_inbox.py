@@ -6,16 +6,17 @@ import random
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.inbox import Desk, desk, look_at
 from bridgehead.rigs.repositories.git.repository import GitRepository
-from bridgehead.rigs.repositories.git.survey import GitSurvey
+from bridgehead.rigs.repositories.git.survey import GitSurvey, WorkTreeState
 from bridgehead.rigs.repositories.records import SignatureCheck
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads import output_cache
+from bridgehead.rigs.threads import index, output_cache
 from bridgehead.rigs.threads.crossings import Crossings, IdleThreads, Seen
 from bridgehead.rigs.threads.index import EnvelopeIndex
 from bridgehead.rigs.threads.quarantine import KeptApart, Quarantine
@@ -208,26 +209,60 @@ def test_where_nothing_waits_no_file_is_looked_at(place: Place, monkeypatch: pyt
     assert asked(place) == []
 
 
-def test_only_where_something_waits_files_are_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    answered(place)
-    place.post("demo-02", "REQUEST")
-    assert asked(place) == ["demo-02"]
-    limits: list[Sequence[str]] = []
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """What git was told to look at, each time it was asked for the status."""
+    asked_for: list[Sequence[str]] = []
     ask = GitSurvey._state
-    monkeypatch.setattr(GitSurvey, "_state", lambda survey, some, **flags: limits.append(some) or ask(survey, some))
+
+    def note(survey: GitSurvey, some: Sequence[str], **flags: bool) -> WorkTreeState:
+        asked_for.append(some)
+        return ask(survey, some, **flags)
+
+    monkeypatch.setattr(GitSurvey, "_state", note)
+    return asked_for
+
+
+def test_where_something_waits_a_file_that_is_changed_in_place_is_noticed(
+    place: Place, limits: list[Sequence[str]]
+) -> None:
+    answered(place)
+    place.post("demo-02", "REQUEST", name="REQUEST-new")
+    assert asked(place) == ["demo-02"]
+    limits.clear()
+    assert asked(place) == ["demo-02"]
+    assert limits == []
+    (place.clone / "demo-02" / "REQUEST-new.md").write_bytes(envelope("demo-02", kind="STATE"))
+    assert asked(place) == []
+    assert limits == [("--", "demo-02")]
+
+
+def test_a_file_that_was_changed_lately_is_looked_at_again(
+    place: Place, limits: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = place.clone / place.post("demo-02", "REQUEST")
+    asked(place)
+    before = question.parent.stat().st_ctime_ns
+    question.touch()
+    between = (before + question.stat().st_ctime_ns) // 2
+    assert before < between
+    (place.private / "idle.json").unlink()
+    monkeypatch.setattr(index, "time", SimpleNamespace(time_ns=lambda: between))
+    asked(place)
+    limits.clear()
     assert asked(place) == ["demo-02"]
     assert limits == [("--", "demo-02")]
 
 
-def test_where_much_waits_git_is_not_given_a_list_of_threads(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_is_not_given_a_list_of_many_threads(place: Place, limits: list[Sequence[str]]) -> None:
     threads = [f"demo-{number:02}" for number in range(13)]
     for thread in threads:
         place.post(thread, "REQUEST")
     place.post("demo-99", "STATE")
     assert asked(place) == threads
-    limits: list[Sequence[str]] = []
-    ask = GitSurvey._state
-    monkeypatch.setattr(GitSurvey, "_state", lambda survey, some, **flags: limits.append(some) or ask(survey, some))
+    limits.clear()
+    for thread in threads:
+        place.post(thread, "STATE")
     assert asked(place) == threads
     assert limits == [("--",)]
 

@@ -18,6 +18,9 @@ from bridgehead.rigs.trust.membership import Role
 from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
 from bridgehead.rigs.views.listings import Debt, Inbox, Notice
 
+_AT_ONCE = 5000  # turns that are held in memory
+_MANY = 200  # threads, beyond which git is quicker to find out what lies in them
+
 
 class Desk(NamedTuple):
     """Everything that concerns one rig, newest first; what is kept out of its threads is not in it."""
@@ -67,49 +70,63 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
         {identities.state}\n{known.quarantine.state}"""
     marks = {name: known.mark(name) for name in known.names if known.is_committed(name)}
     still_idle = {name for name, mark in idle.found_with(depends_on).items() if marks.get(name) == mark}
-    judge = _Judge(rig, known, identities)
 
     def concerns(debtor: str, creditor: str) -> bool:
         return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))
 
-    def owed_in(thread: list[Turn], counts: Callable[[Turn], bool]) -> list[Obligation]:
+    def owed_in(thread: list[Turn], counts: Callable[[Turn], bool] = lambda _turn: True) -> list[Obligation]:
         is_closed = known.is_closed(thread[0].thread_id)
         return obligations(thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed)
 
-    at_first_sight, arrived, conflicts = [], [], []
-    for name in known.thread_ids(naming=(own, *wards)):
-        if name in still_idle:
-            continue
-        # In no order: what waits is sorted once it is found, which in most threads is nothing.
-        thread = [listed.turn for listed in known.listing(name).envelopes] if name != MEMBERS_THREAD else []
-        owed = owed_in(thread, lambda _turn: True) if thread else []
-        delivered = unseen_deliveries(seen, known, thread, own)
-        ends = closings(thread)
-        at_first_sight += [(thread, owed)] if owed else []
-        arrived += delivered
-        if len(ends) > 1 and any(own in (turn.sender, *turn.recipients) for turn in thread):
-            conflicts.append(tuple(ends))
-        if not owed and not delivered:
-            known.let_go(name)
-    judge.look_at(turn for thread, owed in at_first_sight for turn in _concerned(thread, owed))
-    debts = [
-        one
-        for thread, owed in at_first_sight
-        for one in (owed_in(thread, judge.counts) if thread[0].thread_id in judge.doubtful else owed)
-        if one.is_open and judge.is_shown(one.asked)
-    ]
-    judge.look_at(arrived)
-    waiting = {turn.thread_id for turn in (*arrived, *(one.asked for one in debts), *(ends[0] for ends in conflicts))}
+    naming = known.thread_ids(naming=(own, *wards))
+    debts, delivered, conflicts, busy = list[Debt](), list[Notice](), list[tuple[Turn, ...]](), set[str]()
+    for threads in _threads(known, (name for name in naming if name not in still_idle)):
+        owing = [(thread, owed) for thread in threads if (owed := owed_in(thread))]
+        arrived = [turn for thread in threads for turn in unseen_deliveries(seen, known, thread, own)]
+        ends = [(thread, tuple(closings(thread))) for thread in threads]
+        again = [end for thread, end in ends if len(end) > 1 and any(own in (t.sender, *t.recipients) for t in thread)]
+        judge = _Judge(rig, known, identities)
+        judge.look_at([*arrived, *(turn for thread, owed in owing for turn in _concerned(thread, owed))])
+        waiting = [
+            judge.debt(one)
+            for thread, owed in owing
+            for one in (owed_in(thread, judge.counts) if thread[0].thread_id in judge.doubtful else owed)
+            if one.is_open and judge.is_shown(one.asked)
+        ]
+        debts += waiting
+        delivered += [judge.notice(turn) for turn in arrived if judge.is_shown(turn)]
+        conflicts += again
+        turns = (*arrived, *(debt.asked.turn for debt in waiting), *(end[0] for end in again))
+        busy |= {turn.thread_id for turn in turns} | judge.undecided
+        for thread in threads:
+            if thread[0].thread_id not in busy:
+                known.let_go(thread[0].thread_id)
     if seen.is_new:
         seen.begin()
-    idle.note(depends_on, {name: marks[name] for name in marks.keys() - waiting - judge.undecided})
+    looked_into = {name: known.mark_with_files(name) for name in marks.keys() & busy} if len(busy) <= _MANY else {}
+    idle.note(depends_on, {name: marks[name] for name in marks.keys() - busy} | looked_into)
     return Desk(
-        _newest_first(judge.debt(one) for one in debts if one.debtor == own),
-        _newest_first(judge.debt(one) for one in debts if one.asked.sender == own),
-        [judge.notice(turn) for turn in sorted(arrived, key=Turn.order_key, reverse=True) if judge.is_shown(turn)],
-        _newest_first(judge.debt(one) for one in debts if one.debtor in wards),
+        _newest_first(debt for debt in debts if debt.owed.debtor == own),
+        _newest_first(debt for debt in debts if debt.owed.asked.sender == own),
+        sorted(delivered, key=lambda notice: notice.turn.order_key(), reverse=True),
+        _newest_first(debt for debt in debts if debt.owed.debtor in wards),
         conflicts,
     )
+
+
+def _threads(known: Catalogue, names: Iterable[str]) -> Iterator[list[list[Turn]]]:
+    """Yield the turns of threads, so many threads at a time as are held in memory together.
+
+    In no order: what waits is sorted once it is found, which in most threads is nothing.
+    """
+    some: list[list[Turn]] = []
+    for name in names:
+        if name != MEMBERS_THREAD and (listed := known.listing(name).envelopes):
+            some.append([envelope.turn for envelope in listed])
+        if sum(map(len, some)) >= _AT_ONCE:
+            yield some
+            some = []
+    yield some
 
 
 def unseen_deliveries(seen: Seen, known: Catalogue, thread: Sequence[Turn], own: str) -> list[Turn]:

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
@@ -126,3 +127,15 @@ def directory_stamp(directory: str) -> Stamp | None:
         return None
     is_directory = stat.S_ISDIR(found.st_mode)
     return Stamp(found.st_ino, 0, found.st_mtime_ns, found.st_ctime_ns, False) if is_directory else None
+
+
+def files_stamp(directory: str) -> Stamp:
+    """Return one stamp for everything in a directory, with the time of its latest change."""
+    states, latest = [], 0
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            found = entry.stat(follow_symlinks=False)
+            states.append(f"{entry.name} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}")
+            latest = max(latest, found.st_ctime_ns)
+    content = "\n".join(sorted(states)).encode("utf-8", "surrogateescape")
+    return Stamp(0, crc32(content), 0, latest, False)

@@ -24,8 +24,8 @@ class EnvelopeIndex:
     With `thread` only that thread is looked at; a `survey` that is handed in must have the same extent. Findings
     (rigs §3.3) cost a cold index the reading of every body, so they are there only if asked for; with `for_reading` the
     envelopes read for them stay at hand. A cold index that need not know history leaves it aside (`is_placed`). Threads
-    that still have the mark by which they are called `idle` are not looked into: of a file that was changed in place
-    there, and of nothing else, the answers are then those from before.
+    that still have the mark by which `idle` knows them are not looked into: where that mark is without files, and one
+    was changed in place, the answers are those from before.
     """
 
     def __init__(
@@ -51,11 +51,18 @@ class EnvelopeIndex:
 
         def passes_over(seen: "GitSurvey", name: str) -> bool:
             tree, stamp = seen.trees.get(name, ""), seen.stamp_of(name)
-            same = self._file.is_unchanged(name, tree, stamp, with_findings=with_findings)
-            return same and (idle or {}).get(name) == self._mark(name, tree)
+            if not self._file.is_unchanged(name, tree, stamp, with_findings=with_findings):
+                return False
+            mark, known = self._mark(name, tree), (idle or {}).get(name, "")
+            if known == mark:
+                return True
+            if same := known.startswith(mark) and known == f"{mark} {seen.stamp_of_files(name)}":
+                self._with_files[name] = known
+            return same
 
-        looked_at = passes_over if idle else None
-        self.survey: GitSurvey = survey or repository.survey(thread, untracked=False, passes_over=looked_at)
+        self._began_ns, self._with_files = time.time_ns(), dict[str, str]()
+        known_idle = passes_over if idle else None
+        self.survey: GitSurvey = survey or repository.survey(thread, untracked=False, passes_over=known_idle)
         try:
             self._bring_up_to_date()
         except IndexSpoilt:
@@ -112,6 +119,13 @@ class EnvelopeIndex:
     def mark(self, name: str) -> str:
         """Return what changes with what HEAD has in a thread and how that came there."""
         return self._mark(name, self.survey.trees.get(name, ""))
+
+    def mark_with_files(self, name: str) -> str:
+        """Return what changes also when a file is changed in place; empty while one is too fresh to tell."""
+        if name in self._with_files:
+            return self._with_files[name]
+        stamp = self.survey.stamp_of_files(name)
+        return f"{self.mark(name)} {stamp}" if is_settled(stamp, self._began_ns) else ""
 
     def _mark(self, name: str, tree: str) -> str:
         return f"{tree} {self._file.mark(name)[1]}"

@@ -10,7 +10,7 @@ from bridgehead.rigs.envelope.names import is_thread_directory
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import require_success
 from bridgehead.rigs.repositories.records import REGULAR, SYMLINK, DirtyFile, Stamp, TrackedFile
-from bridgehead.rigs.repositories.work_tree import directory_stamp, names_in
+from bridgehead.rigs.repositories.work_tree import directory_stamp, files_stamp, names_in
 
 _WHOLE_NAMES = (2, 3)  # versions of the format that do not shorten names
 _BEGINNING = 1 << 14  # bytes of an index that are read first
@@ -146,6 +146,10 @@ class GitSurvey:
     def stamp_of(self, thread: str) -> Stamp | None:
         """Return what changes when a name in a directory comes or goes, as of now; None for what is no directory."""
         return directory_stamp(f"{self._top_level}/{thread}")
+
+    def stamp_of_files(self, thread: str) -> Stamp:
+        """Return what changes also when something in a directory is changed in place, as of now."""
+        return files_stamp(f"{self._top_level}/{thread}")
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:

@@ -189,6 +189,15 @@ def test_a_new_clone_is_not_told_of_what_was_over_before_it_came_not_even_after_
     assert [one["filename"] for one in later.rig("inbox", "--json").ok().json["envelopes"]] == ["RESOLUTION.md"]
 
 
+def test_an_answer_is_delivered_also_if_the_thread_ended_before_anybody_looked(mac: Clone, windows: Clone) -> None:
+    assert header(mac) == "rig-bridge: inbox waiting=0"
+    windows.rig("send", "RESULT", *SEND, "mac-m5max").ok()
+    windows.rig("close", "demo-01", "--status", "completed").ok()
+    mac.rig("sync", "--auto").ok()
+    found = mac.rig("inbox", "--json").ok().json["envelopes"]
+    assert [one["filename"] for one in found] == ["RESOLUTION.md", "RESULT.md"]
+
+
 def test_wait_wakes_up_on_arrival(mac: Clone, windows: Clone) -> None:
     with mac.start("wait", "--thread", "demo-01", "--for", "RESPONSE,RESULT", "--timeout", "10m") as waiting:
         windows.rig("send", "ACK", *SEND, "mac-m5max").ok()

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from bridgehead.errors import FileError
-from bridgehead.host.files import read_bounded
+from bridgehead.host.files import opened_regular
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.records import Stamp
 from bridgehead.rigs.repositories.work_tree import keep
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from bridgehead.rigs.repositories.git.repository import GitRepository
 
 FORMAT = 3
-_MAX_BYTES = 1024 * 1024 * 1024
 _FILE_NAME = "envelopes.idx"
 UNCACHEABLE = "~"
 MAX_KEPT_BYTES = 256 * 1024
@@ -162,9 +162,10 @@ class IndexFile:
 
     def _load(self) -> None:
         try:
-            content = read_bounded(self._path, _MAX_BYTES)
-            start = content.index(b"\n") + 1
-            end = content.index(b"\n", start)
+            with opened_regular(self._path) as handle:
+                content = mmap(handle, 0, access=ACCESS_READ)  # of a large file, most is never looked at
+            start = content.find(b"\n") + 1
+            end = content.find(b"\n", start)
             stored, listed = json.loads(content[:start]), content[start:end]
             if stored.pop("format") != FORMAT or stored.pop("checksum") != crc32(listed):
                 return
@@ -176,7 +177,7 @@ class IndexFile:
                 rest = rest[size:]
                 self.history_rows.stored[name] = (rest[:history_size], history_checksum)
                 rest = rest[history_size:]
-        except (FileError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (FileError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._forget_everything()
 
     def _rows_of(self, rows: Rows[_Row], thread: str) -> dict[str, _Row]:

@@ -336,13 +336,13 @@ def test_a_clone_that_breaks_while_its_debts_are_known_is_named_too(
 
 def test_an_answer_is_remembered_while_its_state_is_the_same_and_the_oldest_goes_first() -> None:
     memory: Cache[str, int] = Cache(2)
-    memory.put("a", "then", 1)
-    memory.put("b", "then", 2)
+    assert [memory.get_or_make(key, "then", lambda value=value: value) for key, value in (("a", 1), ("b", 2))] == [1, 2]
     assert memory.get_or_make("a", "then", lambda: pytest.fail("it was known")) == 1
-    memory.put("c", "then", 3)
+    assert memory.get_or_make("c", "then", lambda: 3) == 3
 
-    assert [memory.get(key, "then") for key in "abc"] == [1, None, 3]
-    assert memory.get("a", "now") is None and memory.get_or_make("a", "now", lambda: 4) == 4
+    assert [memory.get_or_make(key, "then", lambda: pytest.fail("it was known")) for key in "ac"] == [1, 3]
+    assert memory.get_or_make("b", "then", lambda: 4) == 4  # the one used longest ago was forgotten
+    assert memory.get_or_make("c", "now", lambda: 5) == 5
 
 
 @pytest.mark.parametrize("name", ["violet", "teal", "plum", "text"])

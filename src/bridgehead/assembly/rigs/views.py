@@ -11,13 +11,7 @@ import msgspec
 from bridgehead.assembly.rigs.clones import RigClone
 from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import (
-    ThreadSnapshot,
-    cached_desk,
-    cached_status,
-    cached_thread,
-    verifications,
-)
+from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, cached_desk, cached_status, cached_thread
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.record_words import PendingKind
 from bridgehead.errors import BridgeheadError, NotFound, UserError
@@ -26,6 +20,7 @@ from bridgehead.rigs.envelope.names import is_rig_id
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, wanted_thread
 from bridgehead.rigs.operations.status import standing_freezes
+from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
@@ -231,7 +226,7 @@ def _shown(
 ) -> dict[str, EnvelopeView]:
     """By path; one that went away while we were looking is left out."""
     read = thread.known.read(envelopes)
-    verdicts = verifications(rig, thread, envelopes)
+    verdicts = verify_listed(rig, thread.known, envelopes)
     return {
         listed.path: _envelope(rig, thread, listed, content, verdict, item_ids)
         for listed, content, verdict in zip(envelopes, read, verdicts, strict=True)

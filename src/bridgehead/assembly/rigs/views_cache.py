@@ -2,21 +2,19 @@
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.identities import allowed_signers_file
 from bridgehead.rigs.operations.inbox import Desk, desk, look_at
-from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import seen_state
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.output_cache import state_of
 from bridgehead.rigs.threads.quarantine import quarantine_state
-from bridgehead.rigs.trust.verification_kinds import PathFindings, Verification
+from bridgehead.rigs.trust.verification_kinds import PathFindings
 from bridgehead.rigs.views.listings import Status
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ Answer = TypeVar("Answer")
 MOST_CLONES: Final = 8
 MOST_INBOXES: Final = 100
 MOST_THREADS: Final = 16
-MOST_VERDICTS: Final = 10_000
 
 
 class Cache(Generic[Key, Answer]):
@@ -38,26 +35,20 @@ class Cache(Generic[Key, Answer]):
         self._answers: dict[Key, tuple[Hashable, Answer]] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Key, state: Hashable) -> Answer | None:
+    def get_or_make(self, key: Key, state: Hashable, make: Callable[[], Answer]) -> Answer:
+        """The answer kept, or a new one; it is made outside the lock, at worst twice at the same time."""
         with self._lock:
             known = self._answers.pop(key, None)
-            if known is None or known[0] != state:
-                return None
-            self._answers[key] = known  # used last, forgotten last
-            return known[1]
-
-    def put(self, key: Key, state: Hashable, answer: Answer) -> Answer:
+            if known is not None and known[0] == state:
+                self._answers[key] = known  # used last, forgotten last
+                return known[1]
+        answer = make()
         with self._lock:
             self._answers.pop(key, None)
             self._answers[key] = (state, answer)
             while len(self._answers) > self._most:
                 del self._answers[next(iter(self._answers))]
         return answer
-
-    def get_or_make(self, key: Key, state: Hashable, make: Callable[[], Answer]) -> Answer:
-        """The answer kept, or a new one; it is made outside the lock, at worst twice at the same time."""
-        known = self.get(key, state)
-        return self.put(key, state, make()) if known is None else known
 
 
 class ThreadSnapshot(NamedTuple):
@@ -79,7 +70,6 @@ _clones: Cache[str, Catalogue] = Cache(MOST_CLONES)
 _statuses: Cache[str, Status] = Cache(MOST_CLONES)
 _desks: Cache[str, Desk] = Cache(MOST_INBOXES)
 _threads: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_THREADS)
-_verdicts: Cache[tuple[str, str], Verification] = Cache(MOST_VERDICTS)
 
 
 def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
@@ -121,24 +111,6 @@ def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
         return _thread_snapshot(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
 
     return make() if state is None else _threads.get_or_make((repository.root, thread_id), state, make)
-
-
-def verifications(rig: Rig, thread: ThreadSnapshot, envelopes: Sequence[ListedEnvelope]) -> list[Verification]:
-    """What speaks for and against envelopes of a thread, in the order given."""
-    root, head = rig.repository.root, thread.known.survey.head
-    signers = _stamp(allowed_signers_file(rig))
-    has_members = rig.repository.has_directory(MEMBERS_THREAD)
-
-    def state_for(envelope: ListedEnvelope) -> Hashable:
-        # A relay turn is judged against the whole repository: its nonce must be new, its parent known. Where there
-        # are members, everything is.
-        return (envelope, signers, head if envelope.is_relay or has_members else None)
-
-    found = {one.path: _verdicts.get((root, one.path), state_for(one)) for one in envelopes}
-    missing = [envelope for envelope in envelopes if found[envelope.path] is None]
-    for envelope, fresh in zip(missing, verify_listed(rig, thread.known, missing), strict=True):
-        found[envelope.path] = _verdicts.put((root, envelope.path), state_for(envelope), fresh)
-    return [verdict for envelope in envelopes if (verdict := found[envelope.path]) is not None]
 
 
 def _thread_snapshot(known: Catalogue, thread_id: str) -> ThreadSnapshot:

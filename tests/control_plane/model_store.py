@@ -30,7 +30,7 @@ from bridgehead.control_plane.stores import rows
 from bridgehead.control_plane.stores.base import MAX_PAGE, Store, Watch
 from bridgehead.control_plane.stores.failures import RecordClosed, RecordReadOnly
 from bridgehead.control_plane.stores.migrations import LATEST, Row
-from bridgehead.errors import NotFound, UserError
+from bridgehead.errors import NotFound, StoreError, UserError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 
@@ -235,6 +235,9 @@ class ModelStore(Store):
 
     def _translated(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def _failure(self, error: Exception) -> StoreError:
+        raise AssertionError("there is no database that could fail") from error
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -9,8 +9,7 @@ import os
 from _thread import RLock  # all of `threading` would cost every pause of a flow 1 ms
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
-from types import TracebackType
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 from weakref import WeakSet
 
@@ -19,9 +18,9 @@ from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import Part
 from bridgehead.control_plane import questions, records
 from bridgehead.control_plane.stores import retention, rows
-from bridgehead.control_plane.stores.failures import RecordTooNew
+from bridgehead.control_plane.stores.failures import RecordDamaged, RecordTooNew
 from bridgehead.control_plane.stores.migrations import LATEST, SUMMED, Dialect, Row, Transaction, migrate
-from bridgehead.errors import NotFound, UserError
+from bridgehead.errors import NotFound, StoreError, UserError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 if TYPE_CHECKING:
@@ -106,6 +105,8 @@ class Store(ABC):
     """
 
     dialect: ClassVar[Dialect]
+    driver_error: ClassVar[type[Exception]]
+    """What the database raises."""
 
     def __init__(
         self,
@@ -123,10 +124,18 @@ class Store(ABC):
         # Below LATEST only to make records of earlier versions, on which migrations are tried.
         self._up_to = up_to
         self._writing = Writing(up_to)
+        self._slot: ConnectionSlot[Any] = ConnectionSlot()
 
-    @abstractmethod
     def close(self) -> None:
         """Let go of the record; closing twice is fine."""
+        with self._slot.lock:
+            self._slot.closed = True
+            self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        if self._slot.connection is not None:
+            self._slot.connection.close()
+            self._slot.connection = None
 
     @abstractmethod
     def _read(self, work: Callable[[Transaction], T]) -> T:
@@ -145,8 +154,18 @@ class Store(ABC):
         """Write down that the record has now seen so many."""
 
     @abstractmethod
-    def _translated(self) -> AbstractContextManager[None]:
+    def _failure(self, error: Exception) -> StoreError:
+        """Why a statement failed."""
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
         """Turn what the database raises into a failure of ours."""
+        try:
+            yield
+        except self.driver_error as error:
+            raise self._failure(error) from error
+        except rows.UnreadableRow as error:
+            raise RecordDamaged(self.where, str(error)) from error
 
     def _watch(self) -> Watch:
         return Watch()
@@ -154,9 +173,7 @@ class Store(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _refuse_newer(self, version: int) -> None:

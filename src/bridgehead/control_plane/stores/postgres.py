@@ -17,7 +17,6 @@ from psycopg.pq import TransactionStatus
 from bridgehead.control_plane.stores import failures
 from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
 from bridgehead.control_plane.stores.migrations import LATEST, POSTGRES, NoRows, Row, Transaction
-from bridgehead.control_plane.stores.rows import UnreadableRow
 from bridgehead.errors import ConfigError, StoreError
 from bridgehead.host.clock import Clock, iso_ms
 
@@ -106,6 +105,8 @@ class PostgresStore(Store):
     """A store over one schema of a Postgres database; a reader of a schema without tables sees an empty record."""
 
     dialect = POSTGRES
+    driver_error = psycopg.Error
+    _slot: ConnectionSlot[Connection]
 
     def __init__(
         self,
@@ -122,14 +123,8 @@ class PostgresStore(Store):
         self._address = address
         self._lock_timeout_seconds = lock_timeout_seconds
         self._statement_timeout_seconds = statement_timeout_seconds
-        self._slot: ConnectionSlot[Connection] = ConnectionSlot()
         with self._slot.lock, self._translated():
             self._connection()
-
-    def close(self) -> None:
-        with self._slot.lock:
-            self._slot.closed = True
-            self._drop_connection()
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
         with self._slot.lock, self._translated():
@@ -270,19 +265,9 @@ class PostgresStore(Store):
     def _connection_broke(self) -> bool:
         return self._slot.connection is not None and self._slot.connection.closed
 
-    def _drop_connection(self) -> None:
-        if self._slot.connection is not None:
-            self._slot.connection.close()
-            self._slot.connection = None
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise statement_failure(self.where, error, waited_seconds=self._lock_timeout_seconds) from error
-        except UnreadableRow as error:
-            raise failures.RecordDamaged(self.where, str(error)) from error
+    def _failure(self, error: Exception) -> StoreError:
+        assert isinstance(error, psycopg.Error)
+        return statement_failure(self.where, error, waited_seconds=self._lock_timeout_seconds)
 
 
 class PostgresTransaction:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from bridgehead.control_plane.stores import failures
 from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
 from bridgehead.control_plane.stores.migrations import LATEST, SQLITE, NoRows, Row, Transaction
-from bridgehead.control_plane.stores.rows import UnreadableRow
 from bridgehead.errors import FileError, StoreError
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_private_dir
@@ -37,6 +36,8 @@ class SqliteStore(Store):
     """A store over one file; a reader of a file that does not exist (yet) sees an empty record."""
 
     dialect = SQLITE
+    driver_error = sqlite3.Error
+    _slot: ConnectionSlot[sqlite3.Connection]
 
     def __init__(
         self,
@@ -53,18 +54,10 @@ class SqliteStore(Store):
         self._path = path.absolute()
         self._busy_timeout_seconds = busy_timeout_seconds
         self._vfs = vfs
-        self._slot: ConnectionSlot[sqlite3.Connection] = ConnectionSlot()
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise failures.RecordFailed(self.where, f"SQLite {sqlite3.sqlite_version} is older than 3.37")
         with self._using_connection():
             pass
-
-    def close(self) -> None:
-        with self._slot.lock:
-            self._slot.closed = True
-            if self._slot.connection is not None:
-                self._slot.connection.close()
-                self._slot.connection = None
 
     def compact(self) -> None:
         with self._using_connection() as connection:
@@ -235,14 +228,9 @@ class SqliteStore(Store):
                 self.where,
             )
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise failure(self.where, error, waited_seconds=self._busy_timeout_seconds) from error
-        except UnreadableRow as error:
-            raise failures.RecordDamaged(self.where, str(error)) from error
+    def _failure(self, error: Exception) -> StoreError:
+        assert isinstance(error, sqlite3.Error)
+        return failure(self.where, error, waited_seconds=self._busy_timeout_seconds)
 
 
 class MemoryStore(SqliteStore):

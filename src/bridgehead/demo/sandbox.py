@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from bridgehead.exit_codes import ExitCode
@@ -44,9 +43,7 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for command in reversed(self._running):
             command.stop()
 

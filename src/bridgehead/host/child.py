@@ -21,7 +21,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 GRACE_SECONDS = 2.0
@@ -58,9 +58,7 @@ class SignalsHeld:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._release()
         for number, frame in self._arrived:
             self._handlers[number](number, frame)

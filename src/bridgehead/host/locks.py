@@ -14,7 +14,6 @@ import stat
 from _thread import get_ident  # `threading` costs every pause of a flow 5 ms
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from bridgehead.errors import BridgeheadError, LockTimeout
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
@@ -57,9 +56,7 @@ class FileLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def acquire(self) -> None:

@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import datetime
-from types import TracebackType
 from typing import IO, Literal
 
 from bridgehead.host.child import SignalsHeld
@@ -192,9 +191,7 @@ class Pipes:
     def __enter__(self) -> Pipes:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._selector.close()
         for handle in (self._wake_reader, self._wake_writer, self._exit_handle):
             if handle is not None:

@@ -15,7 +15,6 @@ import ipaddress
 import sys
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from bridgehead.errors import BridgeheadError, ConfigError
@@ -69,9 +68,7 @@ class ModelServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from bridgehead.cli.rigs import handlers
-from bridgehead.cli.rigs.arguments import Flags, parse_arguments
+from bridgehead.cli.rigs.arguments import ArgumentRefused, Flags, parse_arguments
 from bridgehead.cli.rigs.commands import COMMANDS
 from bridgehead.cli.rigs.handlers import RigConsole
 from bridgehead.rigs.operations import watch
@@ -62,3 +62,13 @@ def test_a_watch_gives_back_once_what_its_first_look_needed(monkeypatch, c_libra
 
     trimmed = ["trimmed to 0"] if c_library == "that can" else []
     assert happened == ["snapshot", *trimmed, "heartbeat"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("--body", "did you mean --body-file?"), ("--tread", "did you mean --thread?"), ("--frob", None)],
+)
+def test_an_unknown_flag_is_refused_with_the_one_that_may_be_meant(typed, hint):
+    with pytest.raises(ArgumentRefused, match=f"unknown flag {typed}") as refused:
+        parse_arguments([typed, "x"], COMMANDS["send"].flags)
+    assert refused.value.hint == hint

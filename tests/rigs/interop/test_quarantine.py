@@ -206,6 +206,8 @@ def test_a_signed_verdict_of_a_trusted_human_decides(
 
     assert f"state={state}" in mac.rig("quarantine", "list").out
     assert ("file=VERIFY.md" in mac.rig("inbox").out) is waiting
+    advice = mac.rig("quarantine", "show", "demo-01/VERIFY.md").ok().out
+    assert ("to accept it" in advice, "to exclude it" in advice) == (not waiting, waiting)
 
 
 @needs_ssh_keygen

@@ -69,11 +69,19 @@ def parse_arguments(tokens: Sequence[str], known: Flags) -> Arguments:
             elif flag in known.values:
                 values[flag] = inline if given else _next_value(flag, rest)
             else:
-                raise ArgumentRefused(f"unknown flag {flag}")
+                raise ArgumentRefused(f"unknown flag {flag}", hint=_nearest(flag, known))
     if len(positionals) > known.positionals and "--help" not in booleans:
         raise ArgumentRefused(f'unexpected argument "{positionals[known.positionals]}"')
     joined = {flag: tuple(found) for flag, found in lists.items()}
     return Arguments(tuple(positionals), frozenset(booleans), values, joined)
+
+
+def _nearest(flag: str, known: Flags) -> str | None:
+    from difflib import get_close_matches
+
+    flags = sorted({*known.booleans, *known.values, *known.repeatable, *SHARED_FLAGS})
+    near = [one for one in flags if one.startswith(flag)] or get_close_matches(flag, flags, 1, 0.8)
+    return f"did you mean {near[0]}?" if near else None
 
 
 def _next_value(flag: str, rest: list[str]) -> str:

@@ -28,11 +28,15 @@ class QuarantineEntry(NamedTuple):
     entry: KeptApart
 
     def lines(self) -> list[str]:
+        accept = (
+            f"to accept it, a trusted human relays as DECISIONS (any thread): {verdict_line(self.entry, lifts=True)}"
+        )
+        exclude = f"to exclude it permanently: {verdict_line(self.entry, lifts=False)}"
         return [
             f"{LINE_PREFIX}quarantine {_row(self.entry)}",
             f"content: git cat-file -p {self.entry.blob}",
-            f"to accept it, a trusted human relays as DECISIONS (any thread): {verdict_line(self.entry, lifts=True)}",
-            f"to exclude it permanently: {verdict_line(self.entry, lifts=False)}",
+            *([accept] if not self.entry.accepted else []),
+            *([exclude] if not self.entry.verdict or self.entry.accepted else []),
         ]
 
     def json_object(self) -> dict[str, object]:

@@ -73,11 +73,9 @@ class Assembly:
         return open_store(self.record_url, read_only=read_only)
 
 
-def append_event(
-    project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None, assembly: Assembly | None = None
-) -> None:
-    """Append one event for something that happened in `project` just now; `assembly` knows where the record is."""
-    event = Event(
+def event_now(project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None) -> Event:
+    """Something that happened in `project` just now."""
+    return Event(
         id=str(uuid4()),
         kind=kind,
         part=PART_OF_NOUN.get(kind.partition(".")[0], Part.RECORD),
@@ -86,5 +84,11 @@ def append_event(
         run_id=run_id,
         data=dict(facts),
     )
+
+
+def append_event(
+    project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None, assembly: Assembly | None = None
+) -> None:
+    """Append what happened in `project` just now; `assembly` knows where the record is."""
     with (assembly or Assembly(Path(project))).store() as store:
-        store.append([event])
+        store.append([event_now(project, kind, facts, run_id=run_id)])

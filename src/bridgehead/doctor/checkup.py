@@ -12,23 +12,20 @@ from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
-from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.application import Assembly, event_now
 from bridgehead.assembly.council.refusals import refusals_in
 from bridgehead.assembly.pending import grouped, pending_list
 from bridgehead.config.files import MAX_SETTINGS_BYTES, TrustedFiles
 from bridgehead.config.places import Places
 from bridgehead.config.resolve import Origin, Settings
-from bridgehead.contract.events import Event
-from bridgehead.contract.record_words import Part
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import check_programs
 from bridgehead.errors import BridgeheadError, FileError, StoreError
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.host.clock import SystemClock, iso_ms
+from bridgehead.host.clock import SystemClock
 from bridgehead.host.files import read_bounded
 
 if TYPE_CHECKING:
@@ -209,15 +206,8 @@ def check_record(assembly: Assembly, found_so_far: Sequence[Diagnosis]) -> list[
             waiting = len(grouped(items))
             found = [*check_refusals(store), *([_waiting(waiting)] if waiting else [])]
             counts = Checkup.of([*found_so_far, *found]).counts
-            checked = Event(
-                id=str(uuid4()),
-                kind="doctor.checked",
-                part=Part.RECORD,
-                at=iso_ms(SystemClock().now()),
-                project=assembly.project,
-                data={**counts, State.FINE.value: counts[State.FINE] + 1},
-            )
-            seq, where = store.append([checked])[0].seq, store.where
+            facts = {**counts, State.FINE.value: counts[State.FINE] + 1}
+            seq, where = store.append([event_now(assembly.project, "doctor.checked", facts)])[0].seq, store.where
     except (StoreError, FileError) as error:
         return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]
     extent = f"; {looked.note}, `bridgehead record check` reads all" if looked.counts and looked.note else ""

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
-from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.application import Assembly, event_now
 from bridgehead.assembly.bus.assistants import agent_for
 from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.assembly.event_writer import EventWriter
@@ -18,7 +17,6 @@ from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.interfaces import ApprovalRequest, BusServices
 from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
-from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
@@ -60,16 +58,7 @@ class RecordAnnouncer:
         self._writer = EventWriter(assembly, part="bus", logger=_log)
 
     def announce(self, kind: str, data: dict[str, Any]) -> None:
-        self._writer.put(
-            Event(
-                id=str(uuid4()),
-                kind=kind,
-                part=Part.BUS,
-                at=iso_ms(SystemClock().now()),
-                project=self._project,
-                data=data,
-            )
-        )
+        self._writer.put(event_now(self._project, kind, data))
 
     def close(self) -> None:
         self._writer.close()

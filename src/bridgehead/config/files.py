@@ -11,8 +11,7 @@ from bridgehead.config.declared import Value
 from bridgehead.config.places import Places
 from bridgehead.config.resolve import Settings, SettingsFile, resolve
 from bridgehead.errors import ConfigError, NotFound
-from bridgehead.host.directories import make_private_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded, write_private
 
 MAX_SETTINGS_BYTES = 1 << 20
 
@@ -60,8 +59,7 @@ class TrustedFiles:
         self._write(trusted)
 
     def _write(self, trusted: Mapping[str, str]) -> None:
-        make_private_dir(self._path.parent)
-        write_atomic(self._path, json.dumps(trusted, indent=1, sort_keys=True) + "\n", private=True)
+        write_private(self._path, json.dumps(trusted, indent=1, sort_keys=True) + "\n")
 
 
 def _digest(content: bytes) -> str:

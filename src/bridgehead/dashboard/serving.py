@@ -27,9 +27,8 @@ from bridgehead.config.places import Places
 from bridgehead.dashboard.app import Dashboard
 from bridgehead.dashboard.live import MOST_READERS
 from bridgehead.errors import BridgeheadError, ConfigError, FileError, UserError
-from bridgehead.host.directories import make_private_dir
 from bridgehead.host.file_errors import FileMissing
-from bridgehead.host.files import opened_regular, read_bounded, write_atomic
+from bridgehead.host.files import opened_regular, read_bounded, write_private
 
 FILE: Final = "web.json"
 MOST_BYTES: Final = 64 * 1024
@@ -64,9 +63,8 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def note_address(places: Places, address: Address) -> Path:
-    make_private_dir(places.data)
     path = places.data / FILE
-    write_atomic(path, msgspec.json.encode(address) + b"\n", private=True)
+    write_private(path, msgspec.json.encode(address) + b"\n")
     return path
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bridgehead.host.directories import opened_directory, refuse_nul
+from bridgehead.host.directories import make_private_dir, opened_directory, refuse_nul
 from bridgehead.host.file_errors import (
     AnyPath,
     DiskFull,
@@ -57,6 +57,12 @@ def write_atomic(
             _remove_if_there(directory, temporary)
             raise
         _sync_directory(directory)
+
+
+def write_private(path: Path, data: bytes | str) -> None:
+    """Put `data` at `path` for its owner alone, in a directory for the owner alone, which is made if need be."""
+    make_private_dir(path.parent)
+    write_atomic(path, data, private=True)
 
 
 def read_bounded(path: AnyPath, max_bytes: int, *, root: AnyPath | None = None) -> bytes:

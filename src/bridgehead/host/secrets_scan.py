@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from bridgehead.errors import FileError
 from bridgehead.host import secret_shapes
-from bridgehead.host.directories import make_private_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded, write_private
 from bridgehead.host.secret_shapes import (
     Found,
     find_shapes,
@@ -169,8 +168,7 @@ def remembered(file: Path) -> Iterator[None]:
     yield
     if len(_CLEAN) != before:
         with suppress(FileError):
-            make_private_dir(file.parent)
-            write_atomic(file, version + b"".join(_CLEAN), private=True)
+            write_private(file, version + b"".join(_CLEAN))
 
 
 def _digest(content: bytes) -> bytes:

@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 
 from bridgehead.errors import FileError, UserError
-from bridgehead.host.directories import make_dir, make_private_dir
+from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing, translated
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded, write_atomic, write_private
 from bridgehead.host.secrets_scan import scan
 from bridgehead.setup.hosts import Edit
 
@@ -165,8 +165,7 @@ class Notes:
             ) from error
 
     def _write(self) -> None:
-        make_private_dir(self._path.parent)
-        write_atomic(self._path, msgspec.json.encode(self._files), private=True)
+        write_private(self._path, msgspec.json.encode(self._files))
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from bridgehead.errors import BridgeheadError, ConfigError, FileError, LockTimeo
 from bridgehead.host.clock import iso_ms
 from bridgehead.host.command import Cancel
 from bridgehead.host.directories import make_dir, make_private_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded, write_atomic, write_private
 from bridgehead.host.locks import FileLock, LockReentered, read_holder
 
 SEATS_FILE: Final = ".bridge-settings.json"
@@ -142,9 +142,7 @@ def carried_history(
 
 
 def write_history(assembly: Assembly, history: History) -> None:
-    path = _history_path(assembly)
-    make_private_dir(path.parent)
-    write_atomic(path, msgspec.json.encode(history), private=True)
+    write_private(_history_path(assembly), msgspec.json.encode(history))
 
 
 def _history_path(assembly: Assembly) -> Path:
@@ -350,9 +348,7 @@ class StoredScopes:
         self._assembly = assembly
 
     def save(self, review_id: str, scope: Scope) -> None:
-        path = self._path(review_id)
-        make_private_dir(path.parent)
-        write_atomic(path, msgspec.json.encode(replace(scope, withheld_texts={})), private=True)
+        write_private(self._path(review_id), msgspec.json.encode(replace(scope, withheld_texts={})))
 
     def read(self, review_id: str) -> Scope | None:
         """The scope as it was stored; None when the council was closed, or the file cannot be read."""

@@ -17,8 +17,7 @@ from bridgehead.council.runtimes import base, cli, exchange
 from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
-from bridgehead.host.directories import make_private_dir
-from bridgehead.host.files import write_atomic
+from bridgehead.host.files import write_private
 
 STARTUP_ERRORS: Final[cli.StartupErrors] = (
     (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
@@ -195,8 +194,7 @@ class GeminiCli(cli.CliConnection):
         """There is no flag for MCP servers, so they are the settings of the folder in which this call works."""
         if ask.tools:
             servers = {one.name: {"httpUrl": one.url} if one.url else one.started() for one in ask.tools}
-            make_private_dir(ask.workspace / ".gemini")
-            write_atomic(ask.workspace / ".gemini" / "settings.json", json.dumps({"mcpServers": servers}), private=True)
+            write_private(ask.workspace / ".gemini" / "settings.json", json.dumps({"mcpServers": servers}))
         return super().ask(ask)
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
@@ -218,12 +216,11 @@ def rules(ask: exchange.RuntimeRequest) -> list[str]:
     """
     if ask.may_write or ask.scratch is None:
         return []
-    folder = ask.scratch / "home"
-    make_private_dir(folder)
-    write_atomic(folder / "rules.toml", STAYS_IN_PLAN + (TOOLS_ALLOWED if ask.tools else ""), private=True)
+    file = ask.scratch / "home" / "rules.toml"
+    write_private(file, STAYS_IN_PLAN + (TOOLS_ALLOWED if ask.tools else ""))
     # No other server is started, so those whose tools are allowed are those of this call.
     names = [f"--allowed-mcp-server-names={one.name}" for one in ask.tools]
-    return [f"--admin-policy={folder / 'rules.toml'}", *names]
+    return [f"--admin-policy={file}", *names]
 
 
 class AgyCli(cli.CliConnection):

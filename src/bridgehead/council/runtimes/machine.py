@@ -23,8 +23,7 @@ from bridgehead.errors import FileError
 from bridgehead.host import process
 from bridgehead.host.command import Command, CommandResult, Ended, child_environment
 from bridgehead.host.confinement import BUBBLEWRAP, LANDLOCK, SEATBELT, SEATBELT_PROGRAM, landlock_version
-from bridgehead.host.directories import make_private_dir
-from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.files import read_bounded, write_private
 
 PROBE_SECONDS: Final = 10.0
 SLOW_FACTOR: Final = 3
@@ -206,5 +205,4 @@ class ProbeFile(dict[str, Probe]):
         while len(self) > MOST_PROBES:
             del self[next(iter(self))]
         with suppress(FileError, OSError):
-            make_private_dir(self._path.parent)
-            write_atomic(self._path, msgspec.json.encode(dict(self)), private=True)
+            write_private(self._path, msgspec.json.encode(dict(self)))

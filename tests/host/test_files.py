@@ -214,27 +214,6 @@ def test_a_directory_that_fails_to_sync_is_told(tmp_path: Path, monkeypatch: pyt
         write_atomic(tmp_path / "file", "x")
 
 
-@pytest.mark.parametrize(("sync", "steps"), [(True, ["write", "fsync"]), (False, ["write"])])
-def test_a_line_is_made_durable_where_that_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool, steps: list[str]
-) -> None:
-    done: list[str] = []
-    real_write, real_sync = os.write, os.fsync
-
-    def write(handle: int, data: bytes) -> int:
-        done.append("write")
-        return real_write(handle, data)
-
-    def fsync(handle: int) -> None:
-        done.append("fsync")
-        real_sync(handle)
-
-    monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(os, "fsync", fsync)
-    append_line(tmp_path / "log", "x", sync=sync)
-    assert done == steps
-
-
 @pytest.mark.parametrize(("exclusive", "placed"), [(False, ["rename"]), (True, ["link", "unlink"])])
 def test_content_is_on_the_disk_before_it_takes_its_place_and_the_place_before_we_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exclusive: bool, placed: list[str]
@@ -563,12 +542,11 @@ def test_no_handle_stays_open_whatever_happens(tmp_path: Path) -> None:
 # --- appending
 
 
-def test_lines_are_appended_in_order_and_the_file_made_private(tmp_path: Path) -> None:
+def test_lines_are_appended_in_order(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
-    append_line(log, "one", private=True)
-    append_line(log, b"two", sync=True)
+    append_line(log, "one")
+    append_line(log, b"two")
     assert log.read_text() == "one\ntwo\n"
-    assert permissions(log) == 0o600
 
 
 def test_a_line_with_a_line_break_is_refused(tmp_path: Path) -> None:

@@ -94,9 +94,7 @@ def opened_regular(path: AnyPath, *, root: AnyPath | None = None) -> Iterator[in
             os.close(handle)
 
 
-def append_line(
-    path: AnyPath, line: bytes | str, *, private: bool = False, sync: bool = False, root: AnyPath | None = None
-) -> None:
+def append_line(path: AnyPath, line: bytes | str, *, root: AnyPath | None = None) -> None:
     """Add one line in one write, so that lines of several processes never mix.
 
     A line torn by a crash or a full disk is closed first: it spoils itself, not its successor.
@@ -107,8 +105,7 @@ def append_line(
     with _directory_of(path, root, "written") as (directory, name), translated(path, "written"):
         with suppress(FileNotFoundError):
             _refuse_irregular(path, os.stat(name, dir_fd=directory, follow_symlinks=False), "written")
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE
-        handle = os.open(name, flags, 0o600 if private else 0o666, dir_fd=directory)
+        handle = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o666, dir_fd=directory)
         try:
             _refuse_irregular(path, os.fstat(handle), "written")
             # Wait for a write in progress: until it ends, its line looks torn. Closing the handle gives the turn back.
@@ -117,8 +114,6 @@ def append_line(
             record = (b"\n" if _ends_mid_line(handle) else b"") + content + b"\n"
             if os.write(handle, record) < len(record):
                 raise DiskFull(path, "written")
-            if sync:
-                os.fsync(handle)
         finally:
             os.close(handle)
 

@@ -26,6 +26,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def shortened(text: str, most: int) -> str:
+    """`text`, or as much of it as fits into `most` characters with a sign that there is more."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 class BridgeheadError(Exception):
     """Something that ends a command: one sentence, and a hint to act on where there is one."""
 

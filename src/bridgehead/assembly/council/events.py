@@ -20,7 +20,7 @@ from bridgehead.control_plane.records import FINAL_STATES, PendingFilter, Questi
 from bridgehead.council.calls import CallFailed
 from bridgehead.council.council import council_facts
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
-from bridgehead.errors import BridgeheadError
+from bridgehead.errors import BridgeheadError, shortened
 from bridgehead.host.clock import Clock, iso_ms
 
 MOST_ANSWERED: Final = 1_000
@@ -81,7 +81,7 @@ class CouncilRecord:
         """
         council = self._council
         line = " ".join((f"{verdict}: {council.title}" if verdict else council.title).split())
-        title = line if len(line) <= MOST_TITLE else line[: MOST_TITLE - 1] + "…"
+        title = shortened(line, MOST_TITLE)
         facts = {"kind": "council", "id": council.review_id, "title": title, "status": str(status)}
         try:
             with self._assembly.store() as store:

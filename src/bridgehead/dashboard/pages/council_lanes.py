@@ -12,6 +12,7 @@ from bridgehead.assembly.council.live import JoinedFinding, LiveChallenge, LiveC
 from bridgehead.contract.words import Severity
 from bridgehead.council.reporting.render.html import element
 from bridgehead.council.reporting.render.sentences import reason_in_words
+from bridgehead.errors import shortened
 
 WIDTH: Final = 1000
 LABELS: Final = 150
@@ -173,11 +174,11 @@ def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
 def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
     seat = lane.seat
     yield element("rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane")
-    yield element("text", _cut(seat.bridge), x=10, y=lane.y + 17, class_="seat")
+    yield element("text", shortened(seat.bridge, MOST_NAME), x=10, y=lane.y + 17, class_="seat")
     label = seat.state + (f": {reason_in_words(seat.reason)}" if seat.reason else "")
     yield element("text", label, x=LABELS + 8, y=lane.y + 17, class_=f"seat-state {_state_class(seat.state)}")
     for agent in lane.agents:
-        yield element("text", _cut(agent), x=18, y=lane.row(agent) + 4, class_="agent")
+        yield element("text", shortened(agent, MOST_NAME), x=18, y=lane.row(agent) + 4, class_="agent")
 
 
 def _drawn_dot(dot: Dot) -> str:
@@ -233,7 +234,7 @@ def _node(found: JoinedFinding, y: float) -> str:
         "a",
         element("title", f"{found.severity or 'unrated'}: {found.title}"),
         element("circle", cx=COUNCIL_X, cy=y, r=6, class_=f"{_severity(found.severity)}{mark}"),
-        element("text", _cut(found.id, 12), x=COUNCIL_X + 12, y=y + 4, class_="node"),
+        element("text", shortened(found.id, 12), x=COUNCIL_X + 12, y=y + 4, class_="node"),
         href=f"#{found.id}",
     )
 
@@ -243,7 +244,7 @@ def _second_look(council: LiveCouncil, y: float, nodes: dict[str, float]) -> Ite
     yield element("rect", x=0.5, y=y, width=COUNCIL_X - 40, height=HEAD + ROW - GAP, rx=6, class_="lane")
     yield element("text", "second look", x=10, y=y + 22, class_="seat")
     if seat is not None:
-        label = f"{_cut(seat.bridge)}, {seat.state}"
+        label = f"{shortened(seat.bridge, MOST_NAME)}, {seat.state}"
         yield element("text", label, x=LABELS + 8, y=y + 22, class_=f"seat-state {_state_class(seat.state)}")
     for place, note in enumerate(one for one in council.notes if one.finding_id in nodes):
         x, start = COUNCIL_X - 160 + 9 * (place % 12), y + 18
@@ -259,7 +260,3 @@ def _severity(severity: str | None) -> str:
 
 def _state_class(state: str) -> str:
     return {"running": "running", "halted": "high", "aborted": "failed"}.get(state, "quiet")
-
-
-def _cut(text: str, most: int = MOST_NAME) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -17,7 +17,7 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.fencing import Fence, neutralise
 from bridgehead.contract.words import Trust
-from bridgehead.errors import BridgeheadError, UserError
+from bridgehead.errors import BridgeheadError, UserError, shortened
 from bridgehead.host.command import Cancel
 from bridgehead.host.terminal import escape_controls
 from bridgehead.mcp_server.jsonrpc import ELICIT, AskPerson, Client, Code, OnceAnswered, Progress, RpcError
@@ -58,8 +58,7 @@ class ForeignText:
 
     def line(self, text: str) -> str:
         """A title or name: one line, nothing hidden in it, nothing that looks like a marker line."""
-        one = " ".join(neutralise(text, self._fence.marker).split())
-        return one if len(one) <= LONGEST_LINE else f"{one[: LONGEST_LINE - 1]}…"
+        return shortened(" ".join(neutralise(text, self._fence.marker).split()), LONGEST_LINE)
 
 
 def without_columns(text: str) -> str:

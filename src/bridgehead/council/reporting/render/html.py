@@ -15,7 +15,7 @@ from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import OutputState, Severity, Status
 from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry, Participant
-from bridgehead.errors import plural
+from bridgehead.errors import plural, shortened
 
 _VOID: Final = frozenset({"meta", "br", "hr", "circle", "path", "line", "rect"})
 MOST_DOTS: Final = 60
@@ -180,8 +180,7 @@ def _joins(items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[Finding
 
 def _node(entry: FindingEntry, y: float) -> Markup:
     shape = "disputed" if entry.cls is FindingClass.DISPUTED else ""
-    label = sentences.one_line(f"{entry.id} {entry.title}")
-    label = label if len(label) <= MOST_LABEL else label[: MOST_LABEL - 1] + "…"
+    label = shortened(sentences.one_line(f"{entry.id} {entry.title}"), MOST_LABEL)
     return element(
         "g",
         element("title", f"{entry.severity or entry.type}: {entry.title}"),

@@ -21,7 +21,7 @@ from bridgehead.council.reporting.report import (
     FindingEntry,
     Participant,
 )
-from bridgehead.errors import plural
+from bridgehead.errors import plural, shortened
 
 _SENTENCES: Final = {
     "no_model_took_part": "no model took part: this is static analysis only",
@@ -107,7 +107,7 @@ def reason_in_words(reason: str) -> str:
     if name in _WORDS:
         return _WORDS[name]
     told = detail.strip() if name == "cli_error" else code
-    return told if len(told) <= MOST_SHOWN else told[: MOST_SHOWN - 1] + "…"
+    return shortened(told, MOST_SHOWN)
 
 
 def can_be_tried_again(reason: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
-from bridgehead.errors import plural
+from bridgehead.errors import plural, shortened
 
 SHOWN: Final = 10
 """Findings in full before the reader is sent to the report."""
@@ -99,7 +99,7 @@ def _finding(entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntr
     yield _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen) + (title + gap + where).rstrip()
     indent = " " * LABEL_WIDTH
     room = screen.width - LABEL_WIDTH
-    *body, last = [_cut(line, room) for line in (*rest, *_details(entry, analysed, compared=compared))]
+    *body, last = [shortened(line, room) for line in (*rest, *_details(entry, analysed, compared=compared))]
     for line in body:
         yield indent + line
     if len(last) + len(entry.id) + 2 > room:
@@ -182,7 +182,3 @@ def _painted(text: str, kind: Severity | Verdict | None, screen: Screen) -> str:
     if not screen.colour or kind is None:
         return text
     return f"\x1b[{_COLOUR[kind]}m{text}\x1b[0m"
-
-
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else line[: width - 1] + "…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -201,17 +202,14 @@ def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]
     facts: dict[str, Any] = {"report": dict(files), "timestamp": report.timestamp, "waiting_for": []}
     if isinstance(report, AbortedReport):
         return {**facts, "status": report.status, "abort_reason": report.abort_reason}
-    counts: dict[str, int] = {}
-    for entry in report.findings():
-        name = entry.severity.value if entry.severity else "unrated"
-        counts[name] = counts.get(name, 0) + 1
+    counts = Counter(entry.severity.value if entry.severity else "unrated" for entry in report.findings())
     return {
         **facts,
         "status": "COMPLETED",
         "verdict": report.verdict,
         "gate_verdict": report.gate_verdict,
         "incomplete": report.incomplete,
-        "findings": counts,
+        "findings": dict(counts),
         "dismissed": len(report.dismissed_findings),
         "skipped": dict(report.skip_reasons),
         "usage": msgspec.to_builtins(report.usage),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +12,7 @@ from markupsafe import Markup
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.live import LiveSeat
 from bridgehead.assembly.council.views import CouncilLine, council_now
+from bridgehead.assembly.rigs.views_cache import Cache
 from bridgehead.contract.words import Severity
 from bridgehead.council.reporting.render.html import element, joined
 from bridgehead.dashboard.templating import short_id
@@ -177,18 +177,16 @@ class SeatFigures:
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
-        self._known: OrderedDict[tuple[str, str], tuple[SeatFigure, ...]] = OrderedDict()
+        self._known: Cache[str, tuple[SeatFigure, ...]] = Cache(MOST_REMEMBERED)
 
     def of(self, council: CouncilLine) -> tuple[SeatFigure, ...]:
         if council.ended_at is None:
             return ()
-        key = (council.id, council.ended_at)
-        if key not in self._known:
-            seats = council_now(self._assembly, council.id).live.seats
-            self._known[key] = tuple(_seat_figure(seat) for seat in seats)
-            while len(self._known) > MOST_REMEMBERED:
-                self._known.popitem(last=False)
-        return self._known[key]
+        return self._known.get_or_make(
+            council.id,
+            council.ended_at,
+            lambda: tuple(map(_seat_figure, council_now(self._assembly, council.id).live.seats)),
+        )
 
 
 def plots_of(councils: Sequence[CouncilLine], figures: SeatFigures) -> list[Markup]:

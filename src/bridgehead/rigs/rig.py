@@ -40,13 +40,9 @@ class Ledger(Protocol):
         """Take in what git has and the tables lack; pushes nothing."""
         return
 
-    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
+    def sent(self, path: str, commit: str, *, pushed: bool) -> int | None:
         """Record an envelope of ours; the row's id, None if it could not be written."""
         return None
-
-    def received(self, paths: Sequence[str]) -> None:
-        """Record envelopes that a pull brought."""
-        return
 
     def rewritten(self, turns: "Sequence[Rebuilt]") -> None:
         """Record that a push retry gave turns of ours other commits, and perhaps other names."""

@@ -60,11 +60,8 @@ class RigLedger:
     def catch_up(self) -> None:
         self._tried(self._catch_up, None)
 
-    def sent(self, path: str, commit: str, *, pushed: bool, closes: bool = False) -> int | None:
+    def sent(self, path: str, commit: str, *, pushed: bool) -> int | None:
         return self._tried(lambda: self._sent(path, commit, None if pushed else "unpushed"), None)
-
-    def received(self, paths: Sequence[str]) -> None:
-        self._tried(self._catch_up, None)
 
     def rewritten(self, turns: Sequence[Rebuilt]) -> None:
         self._tried(lambda: self._rewritten(turns), None)

@@ -130,7 +130,7 @@ def settle(rig: Rig, arrival: Arrival, *, moved: bool) -> None:
     """Tell the record and the ledger what came of it."""
     head = arrival.report.remote_head
     if moved:
-        rig.ledger.received(arrival.taken_in)
+        rig.ledger.catch_up()
         apart = {"quarantined": len(arrival.quarantined)} if arrival.quarantined else {}
         rig.announce("rig.pulled", commit=head, outcome="pulled", envelopes=len(arrival.taken_in), **apart)
         _say_what_waits(rig, frozenset(arrival.taken_in))

@@ -267,7 +267,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
                 heeds_freeze=not request.despite_freeze,
             ),
         )
-    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed, closes=True)
+    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
     facts = {"path": landed.path, "commit": landed.commit, "pushed": landed.pushed}
     rig.announce("rig.closed", thread=thread_id, outcome=str(outcome), **facts)
     return Closed(thread_id, outcome, landed.path, landed.commit, draft.body_hash, landed.pushed, row_id)

@@ -26,11 +26,8 @@ class Author(NamedTuple):
     display_name: str | None = None
 
 
-class Announcer(Protocol):
-    """Is told what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
-
-    def announce(self, kind: str, facts: Mapping[str, object]) -> None:
-        return None
+Announcer = Callable[[str, Mapping[str, object]], None]
+"""Is told what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
 
 
 class Ledger(Protocol):
@@ -68,8 +65,8 @@ class Reviews(Protocol):
         return None
 
 
-class Silent(Announcer, Ledger, Reviews):
-    """Announces to nobody; also the ledger of a bridge that has none, and the reviews of one that demands none."""
+class Silent(Ledger, Reviews):
+    """The ledger of a bridge that has none, and the reviews of one that demands none."""
 
 
 class Rig:
@@ -86,9 +83,9 @@ class Rig:
         random_bits: Callable[[int], int],
         sleep: Callable[[float], None],
         tell: Callable[[str], None],
-        announcer: Announcer | None = None,
+        announcer: Announcer = lambda kind, facts: None,
         ledger: "Callable[[Rig], Ledger] | None" = None,
-        reviews: Reviews | None = None,
+        reviews: Callable[[str], Reviews] = lambda root: Silent(),
     ) -> None:
         self._find_repository = find_repository
         self.now_ms = now_ms
@@ -96,9 +93,9 @@ class Rig:
         self.sleep = sleep
         self.tell = tell
         self._told: set[str] = set()
-        self._announcer = announcer or Silent()
+        self._announcer = announcer
         self._make_ledger = ledger
-        self.reviews: Reviews = reviews or Silent()
+        self._make_reviews = reviews
         # Does something when the user has the answer: at once, unless somebody who knows when that is takes it over.
         self.once_answered: Callable[[Callable[[], None]], None] = lambda done: done()
 
@@ -142,6 +139,11 @@ class Rig:
         return self._make_ledger(self) if self._make_ledger else Silent()
 
     @property
+    def reviews(self) -> Reviews:
+        """Made only when results are judged, so that other commands need not load councils."""
+        return self._make_reviews(self.repository.root)
+
+    @property
     def author(self) -> Author:
         return Author(self.config.rig_id, self.config.display_name)
 
@@ -170,4 +172,4 @@ class Rig:
     def announce(self, kind: str, **facts: object) -> None:
         """Say what was done: which rig, thread, path and commit, never a body."""
         own = {"rig": str(self.settings.rig_id)} if self.settings else {}
-        self._announcer.announce(kind, {**own, **facts})
+        self._announcer(kind, {**own, **facts})

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bridgehead.rigs.repositories.git.repository import GitRepository
-    from bridgehead.rigs.rig import Ledger, Reviews, Rig
-    from bridgehead.rigs.trust.council_mark import CouncilMark
+    from bridgehead.rigs.rig import Announcer, Ledger, Reviews, Rig
 
 
-def make_rig(directory: str, say: Callable[[str], None], reviews: Callable[[str], Reviews] | None = None) -> Rig:
+def _no_reviews(root: str) -> Reviews:
+    raise AssertionError("this rig was made without `reviews`: it can neither sync nor verify")
+
+
+def make_rig(directory: str, say: Callable[[str], None], reviews: Callable[[str], Reviews] = _no_reviews) -> Rig:
     """The rig of the clone around `directory`, or a UserError. `say` gets the conversation.
 
     `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
@@ -47,7 +50,7 @@ def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews])
 
 
 def _rig(
-    find_repository: Callable[[], GitRepository], say: Callable[[str], None], reviews: Callable[[str], Reviews] | None
+    find_repository: Callable[[], GitRepository], say: Callable[[str], None], reviews: Callable[[str], Reviews]
 ) -> Rig:
     import time
 
@@ -59,9 +62,9 @@ def _rig(
         random_bits=_random_bits,
         sleep=time.sleep,
         tell=say,
-        announcer=_LateAnnouncer(find_repository, say),
+        announcer=_announcer(find_repository, say),
         ledger=_make_ledger,
-        reviews=_LateReviews(find_repository, reviews),
+        reviews=reviews,
     )
 
 
@@ -71,41 +74,20 @@ def _random_bits(count: int) -> int:
     return randbits(count)
 
 
-class _LateAnnouncer:
+def _announcer(find_repository: Callable[[], GitRepository], say: Callable[[str], None]) -> Announcer:
     """Opens the record only when there is something to say; it is never needed (rigs §14.6)."""
 
-    def __init__(self, find_repository: Callable[[], GitRepository], say: Callable[[str], None]) -> None:
-        self._find_repository = find_repository
-        self._say = say
-
-    def announce(self, kind: str, facts: Mapping[str, object]) -> None:
+    def announce(kind: str, facts: Mapping[str, object]) -> None:
         from bridgehead.errors import BridgeheadError
 
         try:
             from bridgehead.assembly.application import append_event
 
-            append_event(self._find_repository().root, kind, facts)
+            append_event(find_repository().root, kind, facts)
         except BridgeheadError as error:
-            self._say(f"warning: not recorded: {error.message}")
+            say(f"warning: not recorded: {error.message}")
 
-
-class _LateReviews:
-    """Knows of councils only when results are judged, so that other commands need not load them."""
-
-    def __init__(self, find_repository: Callable[[], GitRepository], reviews: Callable[[str], Reviews] | None) -> None:
-        self._find_repository = find_repository
-        self._make = reviews
-
-    def are_required(self) -> bool:
-        return self._reviews().are_required()
-
-    def known_mark(self, council_id: str) -> CouncilMark | None:
-        return self._reviews().known_mark(council_id)
-
-    def _reviews(self) -> Reviews:
-        if self._make is None:
-            raise AssertionError("this rig was made without `reviews`: it can neither sync nor verify")
-        return self._make(self._find_repository().root)
+    return announce
 
 
 def _make_ledger(rig: Rig) -> Ledger:

@@ -55,14 +55,9 @@ class RecordingAnnouncer(Announcer):
         self._write(lambda store: store.open_pending(question_of(request)))
 
     def knows(self, request_id: str, root: str) -> bool:
-        known: list[PendingItem] = []
-
-        def look(store: Store) -> None:
-            with suppress(NotFound):
-                known.append(store.pending_item(key_of(request_id, root)))
-
-        self._write(look)
-        return bool(known)
+        known: list[PendingItem | None] = []
+        self._write(lambda store: known.append(item_of(store, request_id, root)))
+        return any(known)
 
     def settled(self, request_id: str, root: str, status: str) -> None:
         self._write(lambda store: withdraw_request(store, request_id, root, f"the flow's request is settled: {status}"))
@@ -181,10 +176,15 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
 
 def withdraw_request(store: Store, request_id: str, root: str, reason: str) -> None:
     """Close the item of a request that wants no answer any more; an answered one stays as it is."""
-    try:
+    with suppress(NotFound):  # it was asked by a program that told the record nothing
         store.withdraw_pending(key_of(request_id, root), reason=reason)
-    except NotFound:
-        return  # it was asked by a program that told the record nothing
+
+
+def item_of(store: Store, request_id: str, root: str) -> PendingItem | None:
+    """The item of a request; None where the program that asks told the record nothing."""
+    with suppress(NotFound):
+        return store.pending_item(key_of(request_id, root))
+    return None
 
 
 def key_of(request_id: str, root: str) -> QuestionKey:

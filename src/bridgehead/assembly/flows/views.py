@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.flows.recording import key_of
+from bridgehead.assembly.flows.recording import item_of
 from bridgehead.contract.record_words import Part, RunState
 from bridgehead.control_plane import records
 from bridgehead.control_plane.stores.base import Store
@@ -207,9 +207,10 @@ def _open_request(store: Store, root: str, call: Call) -> OpenFlowRequest:
     current = call.current
     asked = current.document
     queued = current.status is AttemptStatus.QUEUED
+    item = item_of(store, current.request_id, root)
     return OpenFlowRequest(
         request_id=current.request_id,
-        item_id=_item_id(store, root, current.request_id),
+        item_id=item.id if item else None,
         path=call.path,
         agent=str(asked["agent_name"]),
         phase=int(asked["phase"]),
@@ -221,10 +222,3 @@ def _open_request(store: Store, root: str, call: Call) -> OpenFlowRequest:
         attempt=current.number + 1,
         queued=queued,
     )
-
-
-def _item_id(store: Store, root: str, request_id: str) -> str | None:
-    try:
-        return store.pending_item(key_of(request_id, root)).id
-    except NotFound:
-        return None

@@ -31,11 +31,11 @@ from bridgehead.assembly.flows.fleet import (
     checked_queue,
     delay_before,
 )
-from bridgehead.assembly.flows.recording import key_of, record_event, withdraw_request
+from bridgehead.assembly.flows.recording import item_of, key_of, record_event, withdraw_request
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.control_plane.records import EventFilter
-from bridgehead.errors import BridgeheadError, NotFound, StoreError, UserError
+from bridgehead.errors import BridgeheadError, StoreError, UserError
 from bridgehead.flows.calls import Reply
 from bridgehead.flows.definition import Flow, defaults_of, refuse_incomplete
 from bridgehead.flows.discovery import find_flow, flows_in
@@ -276,11 +276,8 @@ class Worker:
         def look(store: Store) -> dict[str, Any]:
             found = {}
             for request_id in request_ids:
-                try:
-                    item = store.pending_item(key_of(request_id, job.project))
-                except NotFound:
-                    continue
-                if item.state is PendingState.ANSWERED and item.answer is not None:
+                item = item_of(store, request_id, job.project)
+                if item and item.state is PendingState.ANSWERED and item.answer is not None:
                     reply = response_to(item.question, item.answer).reply
                     found[request_id] = response_document(request_id, reply, item.answer.at)
             return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,7 @@ from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock
 
 MAX_MESSAGE_BYTES = 1 << 20
-
-
-def state_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--state", metavar="DIR", help="State directory of the bridge.")(command)
+state_option = click.option("--state", metavar="DIR", help="State directory of the bridge.")
 
 
 def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:

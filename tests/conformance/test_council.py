@@ -12,7 +12,7 @@ import pytest
 
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.report import BridgeReport, Output
-from bridgehead.contract.timeouts import bridge_deadline, estimate_timeout, waves
+from bridgehead.contract.timeouts import bridge_deadline, estimate_timeout, timeout_skip_reason, waves
 from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import Intensity, OutputType, Severity, Status, TaskType, Verdict
 from bridgehead.council.attendance import Attendance, SeatStatus
@@ -90,7 +90,7 @@ def test_timeouts(case: Case) -> None:
         "bridge_multiplier": limit.bridge_multiplier,
         "timeout_s": limit.timeout_s,
         "basis": limit.basis,
-        "skip_reason_on_timeout": limit.skip_reason,
+        "skip_reason_on_timeout": timeout_skip_reason(limit.timeout_s),
         "waves": waves(domains, concurrency),
         "deadline_s": bridge_deadline(limit.timeout_s, intensity, domains, concurrency),
     }
@@ -360,8 +360,9 @@ def test_settings(case: Case) -> None:
         "ttl_hours": settings.ttl_hours,
         "warnings": sorted(settings.warnings),
         "model_validation_warnings": {
-            name: [{"model": warning.model, "reason": warning.reason} for warning in warnings]
-            for name, warnings in settings.model_validation_warnings.items()
+            name: [{"model": warning.model, "reason": warning.reason} for warning in entry.model_warnings]
+            for name, entry in settings.runtimes.items()
+            if entry.model_warnings
         },
     }
     asserted(actual, expected)

@@ -33,13 +33,9 @@ class Timeout:
     timeout_s: int
     basis: Basis
 
-    @property
-    def skip_reason(self) -> str:
-        """The skip reason when a call hits this limit."""
-        return timeout_skip_reason(self.timeout_s)
-
 
 def timeout_skip_reason(timeout_s: int) -> str:
+    """The skip reason when a call hits this limit."""
     return f"timeout_after_{timeout_s}s"
 
 

@@ -19,13 +19,12 @@ def context(text: str, **fields: object) -> Context:
 def test_a_clear_request_needs_no_question() -> None:
     clear = context("review src/auth.py for OAuth problems")
     assert (clear.artifact, clear.intent, clear.detected.domains) == ("code", "review", ("security",))
-    assert (clear.missing, clear.confidence) == ((), Confidence.HIGH)
+    assert clear.missing == ()
 
 
 def test_a_vague_request_leaves_everything_open() -> None:
     vague = context("look at this")
     assert vague.missing == ("artifact", "intent", "domains", "scope")
-    assert vague.confidence is Confidence.LOW
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_a_model_named_twice_and_not_offered_is_refused_once() -> None:
     read = load_settings(text, NOW, {"opencode": ["b/y"]})
     assert read.runtimes["opencode"].models == ("b/y",)
     assert read.warnings == ("duplicate_model:a/x",)
-    assert [refused.model for refused in read.model_validation_warnings["opencode"]] == ["a/x"]
+    assert [refused.model for refused in read.runtimes["opencode"].model_warnings] == ["a/x"]
 
 
 json_values = st.recursive(

@@ -79,10 +79,6 @@ class Context:
     detected: Detected
     missing: tuple[str, ...]
 
-    @property
-    def confidence(self) -> Confidence:
-        return (Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW)[min(len(self.missing), 2)]
-
 
 def read_context(request: Request, registry: Registry) -> Context:
     """Work out the four signals of a request."""

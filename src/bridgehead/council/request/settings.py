@@ -141,11 +141,6 @@ class Settings:
     max_concurrency: int = DEFAULT_CONCURRENCY
     warnings: tuple[str, ...] = ()
 
-    @property
-    def model_validation_warnings(self) -> dict[str, tuple[ModelWarning, ...]]:
-        """By runtime; those without any are left out."""
-        return {name: entry.model_warnings for name, entry in self.runtimes.items() if entry.model_warnings}
-
 
 def load_settings(
     file_text: str | None, now: datetime, known_models: Mapping[str, Sequence[str]] | None = None

@@ -54,6 +54,10 @@ class Weight(NamedTuple):
     cwe: int | None
     domain: str
 
+    def message(self, path: str, line: int, rule: str, text: str, action: str | None = None) -> Message:
+        """What the rule says about a line."""
+        return Message(str(path), line, rule, str(text), self.severity, self.domain, action, cwe=self.cwe)
+
 
 class UnreadableAnswer(ValueError):
     """An analyser printed something other than what it promises."""

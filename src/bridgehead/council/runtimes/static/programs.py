@@ -68,7 +68,7 @@ class Oxlint(base.Analyser):
             labels = entry.get("labels") or [{"span": {"line": 1}}]
             line = int(labels[0]["span"].get("line", 1))
             if weight := base.weights(self.name).get(rule):  # what it cannot parse may be a dialect it does not know
-                yield _simple(entry["filename"], line, rule, entry["message"], weight, entry.get("help"))
+                yield weight.message(entry["filename"], line, rule, entry["message"], entry.get("help"))
 
 
 class Hadolint(base.Analyser):
@@ -148,11 +148,7 @@ def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[base.Message]:
     for entry in printed:
         path, line, rule = str(entry["file"]), int(entry["line"]), f"{prefix}{entry['code']}"
         if (weight := base.weights(tool).get(rule)) is not None:
-            yield _simple(path, line, rule, str(entry["message"]), weight)
-
-
-def _simple(path: str, line: int, rule: str, text: str, weight: base.Weight, action: str | None = None) -> base.Message:
-    return base.Message(str(path), line, rule, str(text), weight.severity, weight.domain, action, cwe=weight.cwe)
+            yield weight.message(path, line, rule, str(entry["message"]))
 
 
 class Lizard(base.Analyser):

@@ -34,15 +34,6 @@ class Ruff(Analyser):
         for entry in printed:
             rule, text = (str(entry.get("code") or entry.get("name") or "invalid-syntax"), str(entry["message"]))
             weight, fix = by_longest_prefix(rule, weights(self.name), _UNKNOWN), entry.get("fix") or {}
-            found = Message(
-                path=str(entry["filename"]),
-                line=int(entry["location"]["row"]),
-                rule=rule,
-                text=text,
-                severity=weight.severity,
-                domain=weight.domain,
-                action=fix.get("message"),
-                cwe=weight.cwe,
-            )
+            found = weight.message(entry["filename"], int(entry["location"]["row"]), rule, text, fix.get("message"))
             if _ABOUT_SAFE not in text:
                 yield found

@@ -12,12 +12,17 @@ import os
 import re
 import stat
 from _thread import get_ident  # `threading` costs every pause of a flow 5 ms
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bridgehead.errors import BridgeheadError, LockTimeout
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 from bridgehead.host.file_errors import AnyPath, FileFailure, NotRegularFile, translated
+
+if TYPE_CHECKING:
+    import sqlite3
 
 POLL_SECONDS = 0.02
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -25,6 +30,22 @@ _HOLDER = r"(\d{1,10}) ([A-Za-z0-9._-]{1,255}) ([0-9TZ:.-]{1,30})"
 
 # Which thread of this process holds which lock file; flock alone would let a thread wait for itself.
 _held: dict[tuple[int, int], int] = {}
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All of what is written in the block, or nothing of it.
+
+    IMMEDIATE takes the write lock first: no reader of this transaction can find itself outdated at the commit.
+    """
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
 
 
 def locked_at_once(handle: int) -> bool:

@@ -77,3 +77,12 @@ def test_tables_of_a_later_version_are_left_alone_with_one_warning(mac: Clone, d
     sent = mac.rig("send", "ACK", "--thread", "demo-01", "--to", "ops", "--no-push", SWARM_DB=str(database)).ok()
     assert sent.err.count("warning: the control plane") == 1
     assert states(database) == [("STATE.md", "sent")]
+
+
+def test_a_change_that_cannot_be_ended_leaves_nothing_behind(mac: Clone, database: Path) -> None:
+    send(mac, "STATE", "demo-01", "--no-push", database=database)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("CREATE TRIGGER t BEFORE INSERT ON bridge_cursor BEGIN SELECT RAISE(ABORT, 'full'); END")
+    sent = mac.rig("send", "ACK", "--thread", "demo-01", "--to", "ops", "--no-push", SWARM_DB=str(database)).ok()
+    assert "was not written (full)" in sent.err
+    assert states(database) == [("STATE.md", "sent")]

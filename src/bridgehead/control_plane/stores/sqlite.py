@@ -16,6 +16,7 @@ from bridgehead.control_plane.stores import failures
 from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
 from bridgehead.control_plane.stores.migrations import LATEST, SQLITE, NoRows, Row, Transaction
 from bridgehead.errors import FileError, StoreError
+from bridgehead.host import locks
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.files import put_in_place, read_bounded, write_atomic
@@ -74,7 +75,8 @@ class SqliteStore(Store):
             raise failures.RecordReadOnly(self.where, "it was opened for reading")
         with self._using_connection() as connection:
             assert connection is not None  # only a reader goes without
-            with _transaction(connection) as transaction:
+            with locks.transaction(connection):
+                transaction = SqliteTransaction(connection)
                 self._refuse_newer(self._version(transaction))
                 return work(transaction)
 
@@ -175,7 +177,8 @@ class SqliteStore(Store):
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cell_size_check = ON")
         while version < self._up_to:
-            with _transaction(connection) as transaction:
+            with locks.transaction(connection):
+                transaction = SqliteTransaction(connection)
                 self._migrate_once(transaction)
                 version = self._version(transaction)
                 self._refuse_newer(version)
@@ -292,19 +295,6 @@ class _DataVersionWatch(Watch):
             return None
         ((version,),) = self._connection.execute("PRAGMA data_version")
         return int(version)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[SqliteTransaction]:
-    # IMMEDIATE takes the write lock first: no reader of this transaction can find itself outdated at the commit.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield SqliteTransaction(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def is_record_file(path: Path) -> bool:

@@ -20,6 +20,7 @@ from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import AttemptStatus, RunStatus
+from bridgehead.host.locks import transaction
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -325,14 +326,8 @@ class SqliteJournal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._translated():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        with self._translated(), transaction(self._db):
+            yield
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from bridgehead.host.locks import transaction
 from bridgehead.rigs.ledger.messages import Lifecycle, Message, acknowledged_by
 
 OUR_VERSION = 1
@@ -66,16 +67,8 @@ class LedgerDatabase:
         self._connection.execute("PRAGMA foreign_keys = ON")
         prepare(self._connection)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+    def transaction(self) -> AbstractContextManager[None]:
+        return transaction(self._connection)
 
     # Messages
 

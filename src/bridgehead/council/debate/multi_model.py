@@ -17,7 +17,7 @@ from bridgehead.contract.words import Intensity, LocalCouncilType, severity_rank
 from bridgehead.council.calls import Role, Step
 from bridgehead.council.debate.answers import consolidated, settle
 from bridgehead.council.debate.call_batch import CallBatch, ReadReply
-from bridgehead.council.debate.first_round import enter_items, first_round_asks, items_of, usual_failure
+from bridgehead.council.debate.first_round import enter_items, items_of, usual_failure
 from bridgehead.council.debate.ledger import Entry, Ledger
 from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
@@ -27,27 +27,16 @@ from bridgehead.council.reporting.seat_report import SeatFacts, completed_report
 class MultiModelRun(SeatRun):
     """Round 1 once per model, all in parallel, then a mini-synthesis."""
 
+    _mode_of_round_1 = "multi-model"
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._models = [model for model in self.seat.models if model is not None]
         self._used: list[str] = []
         self._merged = 0
 
-    def _begin(self) -> None:
-        planned = len(self._models) * (len(self.task.domains) + 2)
-        refusal = self._budget.refusal(planned)
-        if refusal is not None:
-            self._finish(skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}"))
-            return
-        self._log_dispatch(mode="multi-model")
-        asks = [
-            ask
-            for model in self._models
-            for ask in first_round_asks(
-                self.seat, self._context, self._run.roster.experts, seating=self._seating, model=model
-            )
-        ]
-        self._ask(asks, self._after_first_round)
+    def _models_of_round_1(self) -> Sequence[str]:
+        return self._models
 
     def _after_first_round(self) -> None:
         batch = self._settled_batch()

@@ -51,6 +51,8 @@ class SeatRun:
     Feed it; carry out the turns it returns.
     """
 
+    _mode_of_round_1 = "multi-agent"
+
     def __init__(
         self, seat: calls.Seat, task: BridgeInput, inputs: RunInputs, *, budget: Budget | None = None, seating: int = 1
     ) -> None:
@@ -178,13 +180,19 @@ class SeatRun:
     # -- Round 1
 
     def _begin(self) -> None:
-        refusal = self._budget.refusal(len(self.task.domains) + STANDING_AGENTS)
+        models = self._models_of_round_1()
+        refusal = self._budget.refusal(len(models) * (len(self.task.domains) + STANDING_AGENTS))
         if refusal is not None:
             self._finish(skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}"))
             return
-        self._log_dispatch()
-        asks = first_round_asks(self.seat, self._context, self._run.roster.experts, seating=self._seating)
+        self._log_dispatch(self._mode_of_round_1)
+        who = (self.seat, self._context, self._run.roster.experts)
+        asks = [ask for model in models for ask in first_round_asks(*who, seating=self._seating, model=model)]
         self._ask(asks, self._after_first_round)
+
+    def _models_of_round_1(self) -> Sequence[str | None]:
+        """Each is asked by itself; None leaves the choice to the runtime."""
+        return (None,)
 
     def _after_first_round(self) -> None:
         run, batch = self._run, self._settled_batch()

@@ -290,12 +290,12 @@ signal.signal(signal.SIGINT, last_words)
 print("READY", flush=True)
 time.sleep(600)
 """
-    result = run_until_ready(python(source, first_signal=signal.SIGINT, signal_group=False, grace_seconds=60))
+    result = run_until_ready(python(source, first_signal=signal.SIGINT, grace_seconds=60))
     assert (result.ended, result.exit_code) == (Ended.TIMEOUT, 124)
     assert result.text() == "READY\nlast record\n"
 
 
-def test_the_first_signal_reaches_the_group_or_the_program_alone() -> None:
+def test_the_first_signal_reaches_the_whole_group() -> None:
     source = """
 import os, signal, subprocess, sys
 child = '''
@@ -309,8 +309,6 @@ subprocess.Popen([sys.executable, "-c", child]).wait()
 """
     told = run_until_ready(python(source, first_signal=signal.SIGUSR1, grace_seconds=60))
     assert told.text() == "READY\nchild told\n"
-    alone = python(source, first_signal=signal.SIGUSR1, signal_group=False, grace_seconds=0.1)
-    assert run_until_ready(alone).text() == "READY\n"
 
 
 # --- the whole family

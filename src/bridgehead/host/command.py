@@ -74,7 +74,6 @@ class Command:
     env: Mapping[str, str] | None = field(default=None, repr=False)  # holds keys: not for logs and traces
     cwd: str | PathLike[str] | None = None
     first_signal: int = signal.SIGTERM
-    signal_group: bool = True
     grace_seconds: float = 3.0
     stdout_cap: int = 8 * 1024 * 1024
     stderr_tail: int = 256 * 1024

@@ -43,15 +43,12 @@ class Family:
         """Note who belongs to the family now; the first signal may cut the parent links."""
         self._remembered |= self._members()
 
-    def signal(self, number: int, *, group: bool) -> None:
-        """Signal the leader, or its whole process group."""
+    def signal(self, number: int) -> None:
+        """Signal the leader's whole process group."""
         if self._leader is None:
             return
         try:
-            if group:
-                os.killpg(self._leader, number)
-            else:
-                os.kill(self._leader, number)
+            os.killpg(self._leader, number)
         except (ProcessLookupError, PermissionError):
             return  # it has ended; of a group of zombies macOS says "not permitted"
 
@@ -59,7 +56,7 @@ class Family:
         """Kill every member, scanning again until nobody is left; return how many there were besides the leader."""
         killed: set[ProcessEntry] = set()
         give_up_at = time.monotonic() + GIVE_UP_SECONDS
-        self.signal(signal.SIGKILL, group=True)
+        self.signal(signal.SIGKILL)
         scans_left = 1
         while scans_left and time.monotonic() < give_up_at:
             members = self._members()

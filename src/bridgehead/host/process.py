@@ -156,7 +156,7 @@ class _Run:
     def _ask_to_stop(self, pipes: Pipes) -> None:
         """Give the program its grace period; some print a last record in it (runtimes §2.4)."""
         self._family.remember()
-        self._family.signal(self._command.first_signal, group=self._command.signal_group)
+        self._family.signal(self._command.first_signal)
         until = self._clock.monotonic() + self._command.grace_seconds
         while not pipes.has_exited and (left := until - self._clock.monotonic()) > 0:
             pipes.wait(left)

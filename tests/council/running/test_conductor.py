@@ -122,7 +122,7 @@ def test_every_live_seat_is_heard_of_while_its_model_is_silent(monkeypatch: pyte
         bridge: ScriptedConnection(answer_for, latency_seconds=0.05) for bridge in ("claude", "codex")
     }
 
-    report_of(run(council(*slow), ScriptedSeats(slow), Means(RunLog(observer=watcher))))
+    report_of(run(council(*slow), ScriptedSeats(slow), Means(RunLog(observers=[watcher]))))
 
     for bridge in slow:
         first, *_ = [line for name, line in watcher.lines if (name, line["event"]) == (bridge, "progress")]
@@ -137,12 +137,14 @@ def test_a_disk_that_is_full_is_said_by_its_own_name(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(watcher, "happened", full)
 
     with pytest.raises(OSError, match="No space left"):
-        run(council("claude"), ScriptedSeats(scripts("claude")), Means(RunLog(observer=watcher)))
+        run(council("claude"), ScriptedSeats(scripts("claude")), Means(RunLog(observers=[watcher])))
 
 
 def test_a_council_of_two_ends_in_one_report() -> None:
     watcher = Watcher()
-    ending = run(council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), Means(RunLog(observer=watcher)))
+    ending = run(
+        council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), Means(RunLog(observers=[watcher]))
+    )
 
     report = report_of(ending)
     assert report.bridges_available == ("claude", "codex")
@@ -201,7 +203,9 @@ def test_a_call_over_its_limit_is_a_timeout_of_that_call() -> None:
 
     watcher = Watcher()
     report = report_of(
-        run(council("claude"), ScriptedSeats({"claude": ScriptedConnection(script)}), Means(RunLog(observer=watcher)))
+        run(
+            council("claude"), ScriptedSeats({"claude": ScriptedConnection(script)}), Means(RunLog(observers=[watcher]))
+        )
     )
 
     assert report.domains_covered == ("security",)
@@ -295,7 +299,7 @@ def test_a_refused_login_is_tried_over_the_next_connection() -> None:
     seats = ScriptedSeats(scripts("claude", claude=refused), again={"claude": Ready(seat, other, ())})
     watcher = Watcher()
 
-    report = report_of(run(council("claude"), seats, Means(RunLog(observer=watcher))))
+    report = report_of(run(council("claude"), seats, Means(RunLog(observers=[watcher]))))
 
     assert [participant.connection for participant in report.participants] == ["api"]
     assert len(other.calls) >= 4
@@ -317,7 +321,11 @@ def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(monkeypatch: pyte
     monkeypatch.setattr(CallRunner, "carry", carry)
     halted = OwnReport(halted_report(TASK, facts("claude"), "not_authenticated", "run claude and log in"))
     watcher = Watcher()
-    run(council("claude"), ScriptedSeats(scripts("claude"), again={"claude": halted}), Means(RunLog(observer=watcher)))
+    run(
+        council("claude"),
+        ScriptedSeats(scripts("claude"), again={"claude": halted}),
+        Means(RunLog(observers=[watcher])),
+    )
 
     assert watcher.refusals == [("claude", ErrorClass.AUTH)]
 

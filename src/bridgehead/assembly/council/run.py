@@ -23,7 +23,6 @@ from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Written, mark_superseded, write_report
 from bridgehead.assembly.council.seats import Workplace, local_seats
 from bridgehead.contract.record_words import RunState
-from bridgehead.council.calls import CallFailed
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts
 from bridgehead.council.findings.tree import stopping_when
 from bridgehead.council.interfaces import Observer
@@ -51,25 +50,6 @@ class Audience:
     ask_user: AskUser | None = None
     handle_signals: bool = False
     stop: Cancel | None = None
-
-
-class AllWatchers:
-    """Tells all observers."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = observers
-
-    def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
-        for observer in self._observers:
-            observer.happened(bridge, line)
-
-    def refused(self, bridge: str, failed: CallFailed) -> None:
-        for observer in self._observers:
-            observer.refused(bridge, failed)
-
-    def accepted(self, bridge: str) -> None:
-        for observer in self._observers:
-            observer.accepted(bridge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +133,8 @@ class CouncilProcess:
             observer = RecordObserver(self.assembly, self.record, last_refusals(self.assembly))
             if self.resumed:
                 facts = council_facts(self.council.task, self.council.seats)
-                AllWatchers(audience.watchers).happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
+                for watcher in audience.watchers:
+                    watcher.happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
                 here = (self.machine, self.clock, self.workplace)
                 seats = local_seats(self.assembly, self.council, self.scope, *here, resumed=self.resumed)
@@ -174,7 +155,7 @@ class CouncilProcess:
 
     def _means(self, audience: Audience, observer: RecordObserver, max_concurrency: int, stop: Cancel) -> Means:
         return Means(
-            log=RunLog(self.outputs, AllWatchers((observer, *audience.watchers)), self.clock),
+            log=RunLog(self.outputs, (observer, *audience.watchers), self.clock),
             journal=self.calls,
             desk=self.host_seat,
             ask_user=audience.ask_user,

@@ -181,13 +181,13 @@ class Mask:
 
 
 class RunLog:
-    """Writes to the output folder, where there is one, and tells the observer."""
+    """Writes to the output folder, where there is one, and tells the observers."""
 
     def __init__(
-        self, outputs: OutputFolder | None = None, observer: Observer | None = None, clock: Clock | None = None
+        self, outputs: OutputFolder | None = None, observers: Sequence[Observer] = (), clock: Clock | None = None
     ) -> None:
         self._outputs = outputs
-        self._observer = observer
+        self._observers = observers
         self._clock = clock or SystemClock()
         self._held: dict[str, tuple[SeatEvent, ...]] = {}
 
@@ -198,8 +198,8 @@ class RunLog:
             line = {"event": event.event, "ts": iso_ms(self._clock.now()), **to_builtins(event.fields)}
         else:
             line = self._outputs.write_event(event)
-        if self._observer is not None:
-            self._observer.happened(event.seat, line)
+        for observer in self._observers:
+            observer.happened(event.seat, line)
         if event.event == BRIDGE_START:
             for held in self._held.pop(event.seat, ()):
                 self.write(held)
@@ -229,7 +229,8 @@ class RunLog:
 
     def told(self, result: Result) -> None:
         """A runtime answered or refused; the last refusal is remembered until it answers again (council §19)."""
-        if self._observer is not None and isinstance(result, CallFailed):
-            self._observer.refused(result.key.seat, result)
-        elif self._observer is not None:
-            self._observer.accepted(result.key.seat)
+        for observer in self._observers:
+            if isinstance(result, CallFailed):
+                observer.refused(result.key.seat, result)
+            else:
+                observer.accepted(result.key.seat)

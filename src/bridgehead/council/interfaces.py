@@ -43,7 +43,7 @@ class HostRequests(Protocol):
 
 
 class Observer(Protocol):
-    """Who watches: the terminal, the record, MCP progress, the bus."""
+    """Who watches: the terminal, the record, MCP progress, the bus; single calls are for those who want to know."""
 
     def happened(self, seat: str, line: Mapping[str, Any]) -> None:
         """A line of a seat's log, or of the council's own when the seat is `council`."""
@@ -51,11 +51,11 @@ class Observer(Protocol):
 
     def refused(self, seat: str, failed: CallFailed) -> None:
         """A runtime refused a call; kept and shown until it answers again (council §19)."""
-        ...
+        return
 
     def accepted(self, seat: str) -> None:
         """A runtime answered."""
-        ...
+        return
 
 
 class MemoryJournal:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridgehead.assembly.council.live import COUNCIL, LiveCouncil, LiveRound, LiveSeat, picture_after
 from bridgehead.cli.output import App
+from bridgehead.council.interfaces import Observer
 from bridgehead.council.reporting.render.sentences import can_be_tried_again, one_line, reason_in_words
 from bridgehead.council.running.dry_run import DryRun
 from bridgehead.errors import plural
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
-
-    from bridgehead.council.calls import CallFailed
 
 MOST_DOTS: Final = 6
 STAGE_B: Final = "stage_b"
@@ -48,17 +47,7 @@ REFRESHES_PER_SECOND: Final = 4
 TOLD: Final = ("round", "step", "agent", "result", "severity", "title", "outcome", "status", "verdict", "reason")
 
 
-class _Watcher:
-    """Looks on while a council is held, and leaves it to others what single calls are refused or accepted."""
-
-    def refused(self, bridge: str, failed: CallFailed) -> None:
-        return
-
-    def accepted(self, bridge: str) -> None:
-        return
-
-
-class LiveDisplay(_Watcher):
+class LiveDisplay(Observer):
     """The table of seats on stderr, in place; it comes with the first line and vanishes before the result.
 
     `earlier` gives the picture of a council that is taken up again.
@@ -129,7 +118,7 @@ class LiveDisplay(_Watcher):
         return table.append(f"\n{seats[-1]}", style="not bold dim")
 
 
-class WatchLines(_Watcher):
+class WatchLines(Observer):
     """Every event as one JSON line on stdout, flushed at once."""
 
     def __init__(self, app: App) -> None:
@@ -147,7 +136,7 @@ class WatchLines(_Watcher):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._app.stdout.fileno())
 
 
-class SpokenWarnings(_Watcher):
+class SpokenWarnings(Observer):
     """A line on stderr for a halted bridge that nobody could be asked about (council §3), and for what is kept back.
 
     With --verbose, one for everything that happens.

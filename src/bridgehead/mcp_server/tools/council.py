@@ -16,6 +16,7 @@ from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.council.calls import CallFailed
+from bridgehead.council.interfaces import Observer
 from bridgehead.council.request.plan import CouncilOptions
 from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.seating.preflight import executor_type, host_bridge
@@ -142,7 +143,7 @@ def _sample(prompt: str) -> dict[str, Any]:
     return {"messages": messages, "maxTokens": LONGEST_REPLY_TOKENS}
 
 
-class ProgressMessages:
+class ProgressMessages(Observer):
     """A watcher that reports each thing worth a line, with the seats that are done and all there are.
 
     What models wrote is made harmless first.
@@ -166,9 +167,6 @@ class ProgressMessages:
 
     def refused(self, bridge: str, failed: CallFailed) -> None:
         self._report(f"{bridge}: refused, {self._foreign.line(failed.reason)}")
-
-    def accepted(self, bridge: str) -> None:
-        return
 
     def _seat_line(self, line: Mapping[str, Any]) -> str | None:
         match line["event"]:

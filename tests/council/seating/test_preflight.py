@@ -403,20 +403,20 @@ def test_an_endpoint_is_found_by_its_model_list_and_has_the_family_of_the_settin
 
 
 def test_all_built_in_runtimes_can_be_found_and_have_prefixes_of_their_own() -> None:
-    runtimes = [find_runtime(name, outside=False) for name in BUILT_IN]
+    runtimes = [find_runtime(name) for name in BUILT_IN]
 
     assert "".join(runtime.id_prefix for runtime in runtimes) == "CGXOAS"
-    assert find_runtime("rig:win-5080", outside=False).id_prefix == "R"
+    assert find_runtime("rig:win-5080").id_prefix == "R"
 
 
 @pytest.mark.parametrize("name", ["grok", "rig:", "", "rig"])
 def test_a_name_nobody_answers_to_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(NotFound, match="no runtime named"):
-        find_runtime(name, outside=False)
+        find_runtime(name)
 
 
 def test_runtime_names_begin_with_the_four_bridges() -> None:
-    assert runtime_names(outside=False)[:4] == ["claude", "gemini", "codex", "opencode"]
+    assert runtime_names()[:4] == ["claude", "gemini", "codex", "opencode"]
 
 
 def test_a_server_on_this_machine_is_asked_directly_whatever_proxy_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

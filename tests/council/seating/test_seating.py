@@ -36,7 +36,7 @@ StandIn = Callable[..., Any]
 def seats(tmp_path: Path, machine: StandIn) -> Callable[..., LocalSeats]:
     def make(here: Machine | None = None, **facts: Any) -> LocalSeats:
         snapshot = take_snapshot(SCOPE, folder=tmp_path / "snapshots", review_id="k3v9qa")
-        usual = {"settings": Settings(runtimes={}), "outside": False}
+        usual = {"settings": Settings(runtimes={})}
         return LocalSeats(
             TASK, SCOPE, machine=here or machine(), snapshot=snapshot, clock=ManualClock(), **(usual | facts)
         )

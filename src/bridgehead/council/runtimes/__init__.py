@@ -23,19 +23,19 @@ _BY_MARK: Final = frozenset({"rig", "acp"})
 """Seats are called `rig:ID` and `acp:NAME`."""
 
 
-def find_runtime(runtime: str, *, outside: bool = True) -> type[Runtime]:
-    """The runtime of a name, imported when first asked for; `outside` lets plug-ins take part."""
+def find_runtime(runtime: str) -> type[Runtime]:
+    """The runtime of a name, imported when first asked for."""
     if is_rig(runtime):
         return _import("rig", "rig")
     if is_acp(runtime):
         return _import("acp", "acp")
     if runtime in BUILT_IN:
         return _import(runtime, BUILT_IN[runtime])
-    if outside and runtime not in registered():
+    if runtime not in registered():
         load_plug_ins()
     found = None if runtime in _BY_MARK else registered().get(runtime)
     if found is None:
-        known = ", ".join(runtime_names(outside=outside))
+        known = ", ".join(runtime_names())
         raise NotFound(
             f"there is no runtime named {runtime!r}",
             hint=f"known: {known}, rig:<id>; `bridgehead runtimes` lists those available",
@@ -43,10 +43,9 @@ def find_runtime(runtime: str, *, outside: bool = True) -> type[Runtime]:
     return found
 
 
-def runtime_names(*, outside: bool = True) -> list[str]:
+def runtime_names() -> list[str]:
     """The names of all runtimes except rigs, built-in ones first."""
-    if outside:
-        load_plug_ins()
+    load_plug_ins()
     others = [name for name in registered() if name not in BUILT_IN and name not in _BY_MARK]
     return [*BUILT_IN, *sorted(others)]
 

@@ -117,8 +117,6 @@ class LocalSeats:
     """Runtimes whose first program was refused for good in an earlier run."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Runtimes that are not asked because of what they refused lately, with the reason."""
-    outside: bool = True
-    """Whether runtimes of other packages may sit."""
     barred: dict[str, frozenset[str]] = field(default_factory=dict)
     """By seat, what has refused it since it was last seated; none of them is asked again."""
 
@@ -150,7 +148,7 @@ class LocalSeats:
         again = self.preflight(setup, barred=self.barred[name])
         if isinstance(again, Ready):
             return again
-        runtime = find_runtime(name, outside=self.outside)
+        runtime = find_runtime(name)
         message = f"{refused.message}; {runtime.login_hint}"
         halts = refused.error_class == "auth" and runtime.login_refused is Status.HALTED
         kind = "auth_probe_failed" if refused.error_class == "auth" else "cli_error"
@@ -197,7 +195,7 @@ class LocalSeats:
 
     def preflight(self, setup: SeatSetup, barred: frozenset[str] = frozenset()) -> Ready | NotSeated:
         """The steps of council §4 for a runtime that takes prompts."""
-        runtime = find_runtime(setup.runtime, outside=self.outside)
+        runtime = find_runtime(setup.runtime)
         return check_seat(runtime, setup, self.task, self.machine, self.wishes, barred_before=barred)
 
     def _settled(self, runtime: str, outcome: Ready | NotSeated) -> SeatOutcome:
@@ -205,7 +203,7 @@ class LocalSeats:
             return outcome
         facts = self._facts(
             runtime,
-            model_family=find_runtime(runtime, outside=self.outside).model_family,
+            model_family=find_runtime(runtime).model_family,
             timeout_seconds=outcome.timeout_seconds,
             connection=outcome.connection,
             model_validation_warnings=self.entry(runtime).model_warnings,

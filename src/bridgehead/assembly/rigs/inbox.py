@@ -114,15 +114,13 @@ def _fenced_object(fenced: FencedEnvelope) -> dict[str, object]:
     }
 
 
-def envelopes_for_agent(
-    rig: Rig, *, choose: Callable[[str], str] | None = None, most: int = MOST_ENVELOPES
-) -> EnvelopesForAgent:
+def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesForAgent:
     """What waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most` of it.
 
     A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out with a warning.
     """
     found = desk(rig)
-    fence = _new_fence(choose)
+    fence = _new_fence()
     waiting = [_fenced(rig, fence, debt.asked, debt.owed) for debt in found.owes[:most]]
     delivered = [_fenced(rig, fence, notice) for notice in found.delivered[:most]]
     shown = [one for one in delivered if one is not None]
@@ -203,12 +201,12 @@ def _to_stderr(_stream: str, chunk: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-def _new_fence(choose: Callable[[str], str] | None = None) -> "Fence":
+def _new_fence() -> "Fence":
     import secrets
 
     from bridgehead.contract.fencing import Fence
 
-    return Fence(choose or secrets.choice)
+    return Fence(secrets.choice)
 
 
 def _fenced(rig: Rig, fence: "Fence", notice: Notice, debt: Obligation | None = None) -> FencedEnvelope | None:

@@ -114,13 +114,12 @@ class StatusResult(NamedTuple):
         return steps_of(self.records, [made for made in self.attempts if not (over and made.outstanding)])
 
 
-def list_runs(request: ListRequest, inputs: RunInputs | None = None) -> ListResult:
+def list_runs(request: ListRequest) -> ListResult:
     """Every run the journal of a root knows."""
-    inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
         return ListResult(())
-    with inputs.open_journal(root) as journal:
+    with open_sqlite(root) as journal:
         unfinished = journal.unfinished()
         return ListResult(
             tuple(as_shown(run, root) for run in journal.runs()[: request.limit]),

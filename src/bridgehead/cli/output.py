@@ -18,6 +18,7 @@ from bridgehead.host.terminal import display_width, escape_controls, pad, trunca
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
 
+PROGRAM: Final = "bridgehead"
 SCHEMA_VERSION: Final = "1.0"
 UNLIMITED: Final = 100_000
 GAP = "  "
@@ -32,7 +33,6 @@ class App:
         self,
         *,
         as_json: bool = False,
-        program: str = "bridgehead",
         cwd: Path | None = None,
         environ: Mapping[str, str] | None = None,
         stdout: TextIO | None = None,
@@ -40,7 +40,6 @@ class App:
     ) -> None:
         """Without arguments: the process's own directory, environment and streams."""
         self.as_json = as_json
-        self.program = program
         self.cwd = cwd or Path.cwd()
         self.environ = os.environ if environ is None else environ
         self.stdout = stdout or sys.stdout
@@ -68,7 +67,7 @@ class App:
         self.stderr.flush()
 
     def warn(self, message: str) -> None:
-        self.insist(f"{self.program}: warning: {message}")
+        self.insist(f"{PROGRAM}: warning: {message}")
 
     @property
     def width(self) -> int:

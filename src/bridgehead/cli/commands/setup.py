@@ -13,14 +13,13 @@ from typing import Any
 import click
 
 from bridgehead.cli.click_classes import Command, Group
-from bridgehead.cli.output import App
+from bridgehead.cli.output import PROGRAM, App
 from bridgehead.errors import UserError
 from bridgehead.host.terminal import escape_controls
 from bridgehead.setup.hosts import HOSTS, Reach, Whereabouts, edits_for, remarks_for
 from bridgehead.setup.planning import Change, Notes, plan_setup, plan_undo, set_up, take_back
 from bridgehead.setup.server_entry import Launch
 
-PROGRAM = "bridgehead"
 CHECKED_WITH = {host: f"{host} mcp list" for host in ("claude", "codex", "gemini", "opencode", "copilot")}
 CHECKED_WITH["cursor"] = "cursor-agent mcp list"
 

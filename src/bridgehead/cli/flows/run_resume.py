@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridgehead.cli.output import App
+from bridgehead.cli.output import PROGRAM, App
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.engine.run_request import RunInputs
@@ -93,7 +93,7 @@ def run_inputs(app: App, root: Path) -> Iterator[RunInputs]:
     with RecordingAnnouncer(root, app.warn, here if root == app.cwd else None) as announcer:
         yield RunInputs(
             announcer=announcer,
-            on_wait=lambda pause: app.say(f"{app.program}: {waiting_for(pause)}"),
+            on_wait=lambda pause: app.say(f"{PROGRAM}: {waiting_for(pause)}"),
             output_directories=template_directories,
             size_limits=size_limits(here.settings),
             keep_days=keep_days(here.settings),
@@ -119,7 +119,7 @@ def _flow_codes() -> Iterator[None]:
 def _show_result(app: App, result: RunResult) -> int:
     """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
     for notice in notices_of(result):
-        app.insist(f"{app.program}: {notice}")
+        app.insist(f"{PROGRAM}: {notice}")
     if result.pause is not None:
         app.stdout.write(output_of(result))
         app.stdout.flush()

@@ -20,6 +20,7 @@ from bridgehead.council.runtimes.exchange import (
     CallOutcome,
     HttpReply,
     HttpRequest,
+    NextStep,
     Received,
     RuntimeAnswer,
     RuntimeRefusal,
@@ -123,9 +124,7 @@ class CallRunner:
             request = outcome
         return RuntimeRefusal(ErrorClass.MALFORMED, f"{connection.runtime_name} never finished its answer")
 
-    async def _read(
-        self, connection: Connection, ask: RuntimeRequest, received: Received
-    ) -> CallOutcome | Command | HttpRequest:
+    async def _read(self, connection: Connection, ask: RuntimeRequest, received: Received) -> NextStep:
         """What the adapter makes of it; a long output is read in a thread that is left behind when we stop."""
         output = received.text if isinstance(received, HttpReply) else received.stdout
         if len(output) <= LONG_OUTPUT:

@@ -18,7 +18,7 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
 from bridgehead.council.calls import Call
 from bridgehead.council.request.settings import RuntimeSettings
-from bridgehead.council.runtimes.exchange import CallOutcome, Received, Request, RuntimeRequest
+from bridgehead.council.runtimes.exchange import CallOutcome, NextStep, Received, Request, RuntimeRequest
 from bridgehead.council.runtimes.machine import Machine
 
 ENTRY_POINT_GROUP: Final = "bridgehead.runtimes"
@@ -129,7 +129,7 @@ class Connection(ABC):
         """What to run or to post for this prompt."""
 
     @abstractmethod
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> NextStep:
         """What came of it, or the next request when an exchange has several steps."""
 
     def overseer(self) -> Overseer | None:
@@ -143,7 +143,7 @@ class _HandedOver(Connection):
     def ask(self, ask: RuntimeRequest) -> Request:
         raise TypeError(f"{self.runtime_name} is handed its prompts, it is sent nothing")
 
-    def read(self, ask: RuntimeRequest, received: Received) -> CallOutcome | Request:
+    def read(self, ask: RuntimeRequest, received: Received) -> NextStep:
         raise TypeError(f"{self.runtime_name} is handed its prompts, it receives nothing")
 
 

@@ -177,9 +177,7 @@ class ClaudeApi(base.Connection):
         }
         return exchange.HttpRequest("POST", f"{self._url}/v1/messages", self._headers, body)
 
-    def read(
-        self, ask: exchange.RuntimeRequest, received: exchange.Received
-    ) -> exchange.CallOutcome | exchange.Request:
+    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
         return exchange.read_http("the Messages API", received, _read_message)
 
 

@@ -223,9 +223,7 @@ class CliConnection(Connection):
             helper=helper,
         )
 
-    def read(
-        self, ask: exchange.RuntimeRequest, received: exchange.Received
-    ) -> exchange.CallOutcome | exchange.Request:
+    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
         if isinstance(received, exchange.HttpReply):
             raise TypeError(f"{self.program} is a program and got an HTTP reply")
         early = ended_early(self.program, received, ask.timeout_seconds)

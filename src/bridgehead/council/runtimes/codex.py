@@ -163,9 +163,7 @@ class CodexCli(cli.CliConnection):
         forgets = not self.keeps_history and "--ephemeral" in self.flags
         return ["exec", *self._common(ask), *where, *(["--ephemeral"] if forgets else []), *self._shape(ask), "-"]
 
-    def read(
-        self, ask: exchange.RuntimeRequest, received: exchange.Received
-    ) -> exchange.CallOutcome | exchange.Request:
+    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
         """A provider that does not take the schema is asked again without it, and never with it after that."""
         outcome = super().read(ask, received)
         if isinstance(outcome, exchange.RuntimeRefusal) and self._shape(ask) and "schema" in outcome.message.casefold():

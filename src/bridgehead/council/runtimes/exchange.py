@@ -112,6 +112,8 @@ class RuntimeRefusal:
 
 
 CallOutcome = RuntimeAnswer | RuntimeRefusal
+NextStep = CallOutcome | Request
+"""What an adapter makes of what it received: the end of the call, or something more to send."""
 
 
 def objects_in(printed: str) -> Iterator[dict[str, Any]]:
@@ -156,10 +158,10 @@ def count_at(value: Mapping[str, Any], name: str) -> int:
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
-ReadDocument = Callable[[Mapping[str, Any], HttpReply], CallOutcome | Request]
+ReadDocument = Callable[[Mapping[str, Any], HttpReply], NextStep]
 
 
-def read_http(far_side: str, received: Received, read: ReadDocument) -> CallOutcome | Request:
+def read_http(far_side: str, received: Received, read: ReadDocument) -> NextStep:
     """Hand the JSON object of a reply to `read`; a reply that holds none is refused here."""
     if not isinstance(received, HttpReply):
         raise TypeError(f"{far_side} uses HTTP and got the result of a program")

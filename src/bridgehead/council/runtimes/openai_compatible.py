@@ -64,9 +64,7 @@ class ChatEndpoint(base.Connection):
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         return exchange.HttpRequest("POST", f"{self._url}/chat/completions", self._headers, body)
 
-    def read(
-        self, ask: exchange.RuntimeRequest, received: exchange.Received
-    ) -> exchange.CallOutcome | exchange.Request:
+    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
         """A server that does not know `response_format` is asked again without it, and never with it after that."""
         outcome = exchange.read_http("the endpoint", received, _read_completion)
         complains = isinstance(received, exchange.HttpReply) and received.status in _BAD_REQUEST

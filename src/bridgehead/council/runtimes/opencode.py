@@ -214,14 +214,12 @@ class OpencodeServer(base.Connection):
         body = {"title": ask.title, "agent": agent, "permission": rules}
         return self._post(f"/session?directory={quote(str(ask.workspace), safe='')}", body)
 
-    def read(
-        self, ask: exchange.RuntimeRequest, received: exchange.Received
-    ) -> exchange.CallOutcome | exchange.Request:
+    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
         return exchange.read_http("the opencode server", received, lambda found, reply: self._read(ask, found, reply))
 
     def _read(
         self, ask: exchange.RuntimeRequest, document: Mapping[str, Any], reply: exchange.HttpReply
-    ) -> exchange.CallOutcome | exchange.Request:
+    ) -> exchange.NextStep:
         if reply.status != 200:
             return _refusal(document, reply.status)
         created = text_at(document, "id")

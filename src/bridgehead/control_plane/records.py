@@ -72,6 +72,9 @@ class QuestionKey(msgspec.Struct, frozen=True, kw_only=True):
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """What a listing is limited to: an empty tuple or None admits everything, `project=""` what belongs to none."""
 
+    parts: tuple[Part, ...] = ()
+    project: str | None = None
+
     def __post_init__(self) -> None:
         for column, values in self.allowed().items():
             for value in values:
@@ -96,8 +99,6 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 class EventFilter(Filter, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
-    project: str | None = None
     run_id: str | None = None
     since: str | None = None
     """Not before this moment, in UTC as the record writes it; a day stands for its first moment."""
@@ -121,9 +122,7 @@ class EventFilter(Filter, frozen=True, kw_only=True):
 
 class RunFilter(Filter, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
     states: tuple[RunState, ...] = ()
-    project: str | None = None
 
 
 class PendingFilter(Filter, frozen=True, kw_only=True):
@@ -131,8 +130,6 @@ class PendingFilter(Filter, frozen=True, kw_only=True):
 
     states: tuple[PendingState, ...] = (PendingState.OPEN,)
     kinds: tuple[PendingKind, ...] = ()
-    parts: tuple[Part, ...] = ()
-    project: str | None = None
     run_id: str | None = None
 
 

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 from bridgehead.errors import UserError
 from bridgehead.flows.calls import Attempt, outstanding_calls
 from bridgehead.flows.engine.run_request import RunInputs
-from bridgehead.flows.errors import FlowRefused, NoCheckpoint
+from bridgehead.flows.errors import FlowRefused
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.files.state_file import StateFile, read_checkpoint
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.operations.inspect import find_run
+from bridgehead.flows.operations.inspect import run_to_change
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import CANCELLED, AttemptStatus, RunStatus
 
@@ -30,11 +30,7 @@ class CancelResult(NamedTuple):
 def cancel(directory: Path, flow_id: str, inputs: RunInputs | None = None) -> CancelResult:
     """End a run that is paused, or that a dead process left behind."""
     inputs = inputs or RunInputs()
-    root = FlowRoot.open(directory)
-    if not root.journal.exists():
-        raise NoCheckpoint(root.path)
-    with root.locked(), inputs.open_journal(root) as journal:
-        run = find_run(journal.runs(), flow_id, root.path)
+    with run_to_change(directory, flow_id, inputs) as (root, journal, run):
         if run.status.ended:
             raise UserError(f"{run.id} has already ended ({run.status}); there is nothing to cancel")
         calls = outstanding_calls(journal.attempts(run.id)).values()

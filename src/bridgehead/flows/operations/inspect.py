@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -19,6 +20,7 @@ from bridgehead.flows.engine.replay import FAILED, Replay
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs, open_sqlite
 from bridgehead.flows.engine.settlement import Rules
+from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.interfaces import Announcer
@@ -240,3 +242,13 @@ def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
         return (exact or found)[0]
     several = f"several runs in {root} match {flow_id!r}: {', '.join(run.id for run in found)}"
     raise NotFound(several if found else f"{root} has no run {flow_id or ''}".rstrip(), hint="bridgehead flow list")
+
+
+@contextmanager
+def run_to_change(directory: Path, flow_id: str, inputs: RunInputs) -> Iterator[tuple[FlowRoot, SqliteJournal, Run]]:
+    """The run a person means, its root and its journal, which nobody else changes meanwhile."""
+    root = FlowRoot.open(directory)
+    if not root.journal.exists():
+        raise NoCheckpoint(root.path)
+    with root.locked(), inputs.open_journal(root) as journal:
+        yield root, journal, find_run(journal.runs(), flow_id, root.path)

@@ -10,11 +10,10 @@ from bridgehead.errors import NotFound, UserError
 from bridgehead.flows.discovery import BUILT_IN
 from bridgehead.flows.engine.replay import FAILED
 from bridgehead.flows.engine.run_request import RUN_KEY, RunInputs, RunResult
-from bridgehead.flows.errors import NoCheckpoint, OtherRun
-from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.errors import OtherRun
 from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
-from bridgehead.flows.operations.inspect import find_run
+from bridgehead.flows.operations.inspect import run_to_change
 from bridgehead.flows.operations.run import CommandLine, resume_paused
 from bridgehead.flows.values.ids import new_flow_id
 from bridgehead.flows.values.times import utc_text
@@ -38,11 +37,7 @@ class CannotRetry(UserError):
 def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
     """Take a failed run up again with everything it has recorded; what failed, or the step named, is done again."""
     inputs = inputs or RunInputs()
-    root = FlowRoot.open(request.line.root)
-    if not root.journal.exists():
-        raise NoCheckpoint(root.path)
-    with root.locked(), inputs.open_journal(root) as journal:
-        run = find_run(journal.runs(), request.flow_id, root.path)
+    with run_to_change(request.line.root, request.flow_id, inputs) as (root, journal, run):
         _refuse_built_in(run)
         if run.status is RunStatus.COMPLETED:
             way = f"bridgehead flow fork {run.id} --from STEP starts a second run from a step of this one"
@@ -64,12 +59,8 @@ def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
 def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
     """Begin a second run with the settings of the first and what it had recorded before `from_step`."""
     inputs = inputs or RunInputs()
-    root = FlowRoot.open(request.line.root)
-    if not root.journal.exists():
-        raise NoCheckpoint(root.path)
     assert request.from_step is not None
-    with root.locked(), inputs.open_journal(root) as journal:
-        run = find_run(journal.runs(), request.flow_id, root.path)
+    with run_to_change(request.line.root, request.flow_id, inputs) as (root, journal, run):
         _refuse_built_in(run)
         _refuse_beside_another(journal, None, root.path)
         records = tuple(journal.lookup(run.id).values())

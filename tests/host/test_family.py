@@ -138,12 +138,11 @@ def test_who_is_born_while_the_others_are_killed_is_killed_too(
 
 def test_signalling_a_family_without_a_leader_or_with_a_dead_one_does_nothing() -> None:
     family = Family()
-    family.signal(signal.SIGKILL, group=True)
+    family.signal(signal.SIGKILL)
     with subprocess.Popen([sys.executable, "-c", ""], start_new_session=True) as leader:
         family.set_leader(leader.pid)
         leader.wait()
-        family.signal(signal.SIGTERM, group=True)
-        family.signal(signal.SIGTERM, group=False)
+        family.signal(signal.SIGTERM)
     assert leader.returncode == 0
 
 

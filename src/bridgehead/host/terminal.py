@@ -56,6 +56,8 @@ def height(stream: TextIO | None = None, environ: Mapping[str, str] | None = Non
 
 def escape_controls(text: str, *, keep: str = "\n\t") -> str:
     r"""Show every character that could drive the terminal or deceive its reader as an escape such as \x1b."""
+    if text.isascii() and text.isprintable():
+        return text  # without the pattern, which takes a while to make
     return _driving_characters().sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
 
 

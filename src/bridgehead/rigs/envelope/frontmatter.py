@@ -95,7 +95,7 @@ def read_mapping(text: str) -> dict[str, Value] | ParseFailure:
 
 def read_usual(text: str) -> dict[str, Value] | None:
     """Return the mapping, or None if this is not the usual form."""
-    found = _usual().fullmatch(text)
+    found = _usual().fullmatch(text) if text.startswith("from: ") else None
     if found is None:
         return None
     sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = found.groups()

@@ -20,7 +20,7 @@ NAMED_VALUES: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _FIRST_OF_NUMBERS = frozenset(".+-0123456789")  # spares most values the pattern
-_NUMBER = re.compile(
+_NUMBER = (
     "(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
     r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)"
     r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+"
@@ -50,7 +50,7 @@ def _kind(text: str) -> str | None:
         return "null" if NAMED_VALUES[text] is None else "bool"
     if text[0] not in _FIRST_OF_NUMBERS:
         return None
-    number = _NUMBER.fullmatch(text)
+    number = re.fullmatch(_NUMBER, text)
     return number.lastgroup if number else None
 
 

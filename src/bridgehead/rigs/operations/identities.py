@@ -122,6 +122,8 @@ class Identities:
     @cached_property
     def _entries(self) -> list[Entry]:
         raw = [*self._here(), *self._arriving]
+        if not raw:
+            return []
         blobs = self._rig.repository.read_blobs([one.blob for one in raw])
         checks = self.check(one.place.commit for one in raw if one.signed)
         return [_entry(one, blobs.get(one.blob), checks.get(one.place.commit, UNSIGNED)) for one in raw]

@@ -28,7 +28,7 @@ _TYPE_COLOURS = {
     "DECISIONS": RED,
 }
 # What could drive a terminal or deceive its reader: host/terminal.py has the same list for everything else.
-_CONTROLS = re.compile(
+_CONTROLS = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -52,7 +52,7 @@ class Style(NamedTuple):
 
     def text(self, text: str) -> str:
         """Show text over several lines; what is invisible or turns the line around is made visible."""
-        return _CONTROLS.sub(_escaped, text) if self.escape_controls else text
+        return re.sub(_CONTROLS, _escaped, text) if self.escape_controls else text
 
     def value(self, text: str) -> str:
         """Show a value in a row: a row stays one line, whatever an envelope says."""

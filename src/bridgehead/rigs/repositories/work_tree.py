@@ -135,7 +135,8 @@ def files_stamp(directory: str) -> Stamp:
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             found = entry.stat(follow_symlinks=False)
-            states.append(f"{entry.name} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}")
-            latest = max(latest, found.st_ctime_ns)
+            changed = found.st_ctime_ns  # no program can set it, so it tells every change
+            states.append(f"{entry.name} {found.st_ino} {changed}")
+            latest = max(latest, changed)
     content = "\n".join(sorted(states)).encode("utf-8", "surrogateescape")
     return Stamp(0, crc32(content), 0, latest, False)

@@ -91,10 +91,10 @@ def obligations(
     if not owed:
         return []
     debtors = {one.debtor for one in owed}
-    said = [turn for turn in turns if turn.sender in debtors and _effect(turn) is not None]
-    if named := [turn for turn in said if _names_something(turn)]:
+    said = [(turn, effect) for turn in turns if turn.sender in debtors and (effect := _effect(turn)) is not None]
+    if named := [turn for turn, _ in said if _names_something(turn)]:
         owed = _after_naming(owed, named, counts)
-    owed = _after_the_rest(owed, [turn for turn in said if not _names_something(turn)], counts, unseen)
+    owed = _after_the_rest(owed, [one for one in said if not _names_something(one[0])], counts, unseen)
     ends = [place(turn) for turn in turns if turn.type == CLOSING_TYPE and counts(turn)]
     if ends:
         owed = [_settled(one) if place(one.asked) < max(ends) else one for one in owed]
@@ -192,19 +192,20 @@ _WEIGHT = (DebtState.DISCHARGED, DebtState.DECLINED, DebtState.TAKEN, None)
 
 def _after_the_rest(
     owed: list[Obligation],
-    answers: list[Turn],
+    answers: list[tuple[Turn, DebtState]],
     counts: Callable[[Turn], bool],
     unseen: Callable[[str], Collection[str]],
 ) -> list[Obligation]:
     """Carry out the turns that name nothing: each is about the newest open question of a recipient before it."""
     result = list(owed)
     waiting: dict[str, list[int]] = {}  # by debtor, oldest first
-    upcoming = deque(at for at, one in enumerate(owed) if one.is_open)
-    for turn in answers:
-        if turn.type not in UNNAMED_ANSWERS and _effect(turn) not in (DebtState.DECLINED, DebtState.TAKEN):
+    upcoming = deque((place(one.asked), at) for at, one in enumerate(owed) if one.is_open)
+    for turn, effect in answers:
+        if turn.type not in UNNAMED_ANSWERS and effect is DebtState.DISCHARGED:
             continue
-        while upcoming and place(owed[upcoming[0]].asked) < place(turn):
-            at = upcoming.popleft()
+        here = place(turn)
+        while upcoming and upcoming[0][0] < here:
+            at = upcoming.popleft()[1]
             waiting.setdefault(owed[at].debtor, []).append(at)
         crossed = unseen(turn.path)
         mine = waiting.get(turn.sender, [])
@@ -212,8 +213,8 @@ def _after_the_rest(
             asked = result[at].asked
             if asked.sender in turn.recipients and asked.path not in crossed:
                 if counts(turn):
-                    result[at] = result[at]._replace(state=_effect(turn) or result[at].state, turn=turn)
-                    if not result[at].is_open:
+                    result[at] = Obligation(asked, turn.sender, effect, turn)
+                    if effect is not DebtState.TAKEN:
                         mine.remove(at)
                 break
     return result

@@ -278,6 +278,17 @@ def test_a_damaged_note_of_idle_threads_is_no_note(place: Place) -> None:
         assert IdleThreads(place.private).marks.keys() == set(THREADS)
 
 
+def test_rows_that_turn_out_to_be_damaged_are_read_anew_also_where_nothing_waits(place: Place) -> None:
+    answered(place)
+    place.post("demo-02", "REQUEST")
+    assert asked(place) == ["demo-02"]
+    rows = place.private / "envelopes.idx"
+    start, listed, content = rows.read_bytes().split(b"\n", 2)
+    rows.write_bytes(b"\n".join([start, listed, content.replace(b"REQUEST", b"request")]))
+    assert asked(place) == ["demo-02"]
+    assert len(look_at(place.rig()).envelopes()) == 7
+
+
 def test_a_question_whose_signature_could_not_be_checked_comes_back_once_it_can(
     place: Place, make_key: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

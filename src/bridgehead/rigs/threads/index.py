@@ -210,6 +210,9 @@ class EnvelopeIndex:
         unsettled = {path.partition("/")[0] for file in self.survey.dirty for path in (file.path, file.origin or "")}
         now, found, seen, changed = time.time_ns(), [], [], dict[str, list[str]]()
         for thread in self.survey.directories:
+            if thread in self.survey.passed_over and self._file.outline(thread).tree:  # and was not forgotten since
+                found.append(thread)
+                continue
             asked = thread not in unsettled and (
                 self._is_whole or self._file.outline(thread).tree
             )  # else nothing to gain

@@ -211,7 +211,7 @@ def _after_the_rest(
         mine = waiting.get(turn.sender, [])
         for at in reversed(mine):
             asked = result[at].asked
-            if asked.sender in turn.recipients and asked.path not in crossed:
+            if asked.sender in turn.recipients and not (crossed and asked.path in crossed):
                 if counts(turn):
                     result[at] = Obligation(asked, turn.sender, effect, turn)
                     if effect is not DebtState.TAKEN:

@@ -49,6 +49,7 @@ class GitSurvey:
         self._names: dict[str, list[str]] = {}
         self._listed: dict[str, list[tuple[str, str, str]]] = {}  # by commit
         self.head: str | None = None
+        self.passed_over: frozenset[str] = frozenset()
         found = self._of_some(passes_over) if passes_over else self._as_committed()
         self.head, self.ahead, self.dirty = found or self._state(self._limits, untracked=untracked)
 
@@ -63,6 +64,7 @@ class GitSurvey:
         threads = [thread for thread in self.directories if not passes_over(self, thread)] if self.head else ()
         if self.head is None or len(threads) > _FEW_TO_LOOK_INTO:
             return None
+        self.passed_over = frozenset(self.directories).difference(threads)
         dirty = self._state(("--", *threads)).dirty if threads else ()
         return WorkTreeState(self.head, 0, dirty)
 

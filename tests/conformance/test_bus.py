@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.bus.actions import Close, Effect, Joined, Outcome, Refused, ToBus, ToParticipant
+from bridgehead.bus.actions import Close, Effect, Joined, Refused, ToBus, ToParticipant
 from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -22,6 +22,7 @@ from bridgehead.bus.wire.session import merge_into_default, read_session, replac
 from bridgehead.bus.wire.topics import to_legacy, to_spec
 from bridgehead.errors import UserError
 from bridgehead.host.clock import ManualClock
+from bus.support.bridging import all_outcomes
 from support.vector_files import cases, unread_files
 
 READ = {"assistant", "derivations", "health", "inbound", "legacy", "messages", "routing", "sequences", "sessions"}
@@ -193,7 +194,7 @@ def test_inbound(case: dict[str, Any]) -> None:
     refusals = [{"code": effect.code, **effect.details} for effect in effects if isinstance(effect, Refused)]
     assert refusals == ([expected["to_participant"]] if "to_participant" in expected else [])
     assert not [effect for effect in effects if isinstance(effect, Close)], "the connection is kept"
-    assert len([effect for effect in effects if isinstance(effect, Outcome)]) == 1
+    assert len(all_outcomes(effects)) == 1
 
 
 def routed(participants: list[str], bridge: Bridge, effects: list[Effect]) -> list[dict[str, Any]]:
@@ -311,13 +312,12 @@ class Sequence:
     def saw_outcomes(self, effects: list[Effect], _expected: Any) -> Any:
         return [
             {
-                "participant": effect.participant,
-                "direction": effect.direction,
-                "topic": effect.topic,
-                "outcome": effect.outcome if effect.reason is None else f"{effect.outcome}:{effect.reason}",
+                "participant": one.participant,
+                "direction": one.direction,
+                "topic": one.topic,
+                "outcome": one.outcome if one.reason is None else f"{one.outcome}:{one.reason}",
             }
-            for effect in effects
-            if isinstance(effect, Outcome)
+            for one in all_outcomes(effects)
         ]
 
 

@@ -28,11 +28,24 @@ class CloseCode(IntEnum):
 
 
 class ToBus(msgspec.Struct, frozen=True, gc=False):
-    """Write this message to the hub."""
+    """Write this message to the hub; one of a participant has an outcome, which is known once that is tried."""
 
     message: Message
-    echo: Outcome | None = None
-    """What becomes of its echo where that is certain: a hub of ours need not send it back then."""
+    author: str | None = None
+    """The participant it is of, None where the bridge itself writes."""
+    topic: str = ""
+    session_id: str | None = None
+    size: int = 0
+    concerns_author: bool = False
+    """Whether its echo could only be its author's own: a hub of ours need not send it back then."""
+
+    def outcome(self, obstacle: str | None = None) -> Outcome:
+        """What became of it for its author."""
+        outcome: Literal["delivered", "dropped"] = "delivered" if obstacle is None else "dropped"
+        return Outcome(self.author or "", "in", self.topic, outcome, obstacle, self.session_id, self.size)
+
+    def echo_outcome(self) -> Outcome:
+        return Outcome(self.author or "", "out", self.topic, "dropped", "echo", self.session_id)
 
 
 class Later(msgspec.Struct, frozen=True):
@@ -55,10 +68,16 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToParticipant(msgspec.Struct, frozen=True, gc=False):
-    """Hand this message to the participant's transport."""
+    """Hand this message to the participant's transport, which is what becomes of it."""
 
     participant: str
     delivery: Delivery
+    waited_s: float = 0.0
+
+    def outcome(self) -> Outcome:
+        told = self.delivery
+        size = len(told.body)
+        return Outcome(self.participant, "out", told.topic, "delivered", None, told.hub_session, size, self.waited_s)
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final, Literal, Protocol, get_args
-
-import msgspec
+from typing import Any, Final, Protocol, get_args
 
 from bridgehead.bus import actions
 from bridgehead.bus.bridge.admission import ABSENT
@@ -62,6 +60,7 @@ class Relay(HubListener):
         self.bridge = bridge
         self.counters = counters or OutcomeCounters()
         self._transport = transport
+        self._debug = debug
         self._state = state or StateStore()
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
@@ -81,11 +80,11 @@ class Relay(HubListener):
         """Takes (participant, words, say) of a door if they answer a pending item."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
-        self._carry_out: dict[type, Callable[[Any], actions.Outcome | Literal[False] | None]] = {
+        self._carry_out: dict[type, Callable[[Any], None]] = {
             actions.ToBus: self._write,
             actions.Later: self._write_later,
             actions.ToParticipant: self._deliver,
-            actions.Outcome: self._count_and_announce if debug else self.counters.count,
+            actions.Outcome: self._count,
             actions.Refused: self._refuse,
             actions.Joined: self._joined,
             actions.Left: self._left,
@@ -258,48 +257,48 @@ class Relay(HubListener):
         # An embedded hub sends back what is written to it at once, in the middle of this, in its own order.
         carry_out = self._carry_out
         for effect in effects:
-            then = carry_out[type(effect)](effect)
-            if then is None:
-                continue
-            if then is False:
-                self._correct_outcome(effects, effect)
-            else:
-                effects.append(then)
+            carry_out[type(effect)](effect)
         if len(self.counters.noted) >= BATCH:
             self.counters.add_up()
         if self.bridge.known.changes != self._audience_changes:
             self._audience_changes = self.bridge.known.changes
             self._transport.expect(self.bridge.known)
 
-    def _write(self, effect: actions.ToBus) -> actions.Outcome | Literal[False] | None:
-        """What becomes of the echo where that is known; False if the hub does not take the message."""
+    def _write(self, effect: actions.ToBus) -> None:
+        message, alone = effect.message, effect.concerns_author
         for takes in self.overhearing:
-            if takes(effect.message):
-                return None
-        echo = effect.echo
-        if echo is not None and self.watcher is not None:
-            self.watcher(effect.message)
-        if not self._transport.send(effect.message, echo=echo is None):
-            return False
-        if echo is not None:
+            if takes(message):
+                alone, written = False, True
+                break
+        else:
+            if alone and self.watcher is not None:
+                self.watcher(message)
+            written = self._transport.send(message, echo=not alone)
+        if effect.author is None:
+            return
+        if not written:
+            self._refuse(actions.Refused(effect.author, "hub_down"))
+            self._count(effect.outcome("hub_down"))
+            return
+        self.counters.noted.append((effect.author, "in", "delivered", None, 0.0))
+        if alone:
             self.bridge.offered += 1
-        return echo
+            self.counters.noted.append((effect.author, "out", "dropped", "echo", 0.0))
+        if self._debug:
+            self._announce_outcome(effect.outcome())
+            if alone:
+                self._announce_outcome(effect.echo_outcome())
 
     def _write_later(self, effect: actions.Later) -> None:
         loop = asyncio.get_running_loop()
         loop.call_later(effect.delay_s, lambda: self._execute(self.bridge.due(effect.message, self._now())))
 
-    def _correct_outcome(self, effects: list[actions.Effect], unwritten: actions.Effect) -> None:
-        """The hub took nothing after all; the outcome of what was to be written comes right behind it."""
-        behind = next(number for number, effect in enumerate(effects, 1) if effect is unwritten)
-        outcome = effects[behind] if behind < len(effects) else None
-        if isinstance(outcome, actions.Outcome) and outcome.direction == "in" and outcome.outcome == "delivered":
-            effects[behind] = msgspec.structs.replace(outcome, outcome="dropped", reason="hub_down")
-            self._refuse(actions.Refused(outcome.participant, "hub_down"))
-
     def _deliver(self, effect: actions.ToParticipant) -> None:
         if (connection := self._connections.get(effect.participant)) is not None:
             connection.deliver(effect.delivery)
+        self.counters.noted.append((effect.participant, "out", "delivered", None, effect.waited_s))
+        if self._debug:
+            self._announce_outcome(effect.outcome())
 
     def _refuse(self, effect: actions.Refused) -> None:
         if (connection := self._connections.get(effect.participant)) is not None:
@@ -320,8 +319,12 @@ class Relay(HubListener):
         self._announce("bus.left", participant=effect.participant, gone=effect.gone, reason=effect.reason)
         self._set_alarm()
 
-    def _count_and_announce(self, outcome: actions.Outcome) -> None:
+    def _count(self, outcome: actions.Outcome) -> None:
         self.counters.count(outcome)
+        if self._debug:
+            self._announce_outcome(outcome)
+
+    def _announce_outcome(self, outcome: actions.Outcome) -> None:
         self._announce(
             "bus.message.outcome",
             participant=outcome.participant,

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bridgehead.bus.actions import Close, Effect, Left, Outcome, ToBus, ToParticipant
+from bridgehead.bus.actions import Close, Effect, Left, ToBus, ToParticipant
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.wire.message import Message
-from bus.support.bridging import UNLIMITED, frame, handed_over, make_bridge, make_record, written
+from bus.support.bridging import UNLIMITED, all_outcomes, frame, handed_over, make_bridge, make_record, written
 
 TURNS = 1_000
 
@@ -125,7 +125,7 @@ class Accounting(RuleBasedStateMachine):
         }
 
     def account(self, effects: list[Effect]) -> None:
-        self.outcomes += sum(isinstance(effect, Outcome) for effect in effects)
+        self.outcomes += len(all_outcomes(effects))
         self.echoes += [effect.message for effect in effects if isinstance(effect, ToBus)]
         for effect in effects:
             if isinstance(effect, ToParticipant):

@@ -107,23 +107,23 @@ def test_an_utterance_comes_back_from_our_own_hub_only_if_it_concerns_another(pr
         bridge.connected(make_record(participant), 0)
     asked = frame(HANDLE, {"utterances": ["hi"]}, session={"session_id": "s"})
     alone = bridge.received("p1", asked, 0)
-    assert outcomes([effect.echo for effect in alone if isinstance(effect, ToBus) and effect.echo]) == [
-        ("p1", "dropped:echo")
-    ]
+    assert outcomes(
+        [effect.echo_outcome() for effect in alone if isinstance(effect, ToBus) and effect.concerns_author]
+    ) == [("p1", "dropped:echo")]
     assert outcomes(alone) == [("p1", "delivered")]
     bridge.received("p2", asked, 0)  # from now on two use the session
     together = bridge.received("p1", asked, 0)
-    assert [effect.echo for effect in together if isinstance(effect, ToBus)] == [None]
+    assert [effect.concerns_author for effect in together if isinstance(effect, ToBus)] == [False]
     assert outcomes(together) == [("p1", "delivered")]
     addressed = bridge.received("p1", frame(HANDLE, session={"session_id": "other"}, destination="core"), 0)
-    assert [effect.echo for effect in addressed if isinstance(effect, ToBus)] == [None]
+    assert [effect.concerns_author for effect in addressed if isinstance(effect, ToBus)] == [False]
 
 
 def test_a_hub_of_somebody_else_sends_every_echo() -> None:
     bridge = make_bridge()
     bridge.connected(make_record("p1"), 0)
     effects = bridge.received("p1", frame(HANDLE, session={"session_id": "s"}), 0)
-    assert [effect.echo for effect in effects if isinstance(effect, ToBus)] == [None]
+    assert [effect.concerns_author for effect in effects if isinstance(effect, ToBus)] == [False]
 
 
 def test_questions_on_a_hub_that_marks_no_ends_are_neither_refused_nor_kept_for_ever() -> None:

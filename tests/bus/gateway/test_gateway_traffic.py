@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
 from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
 from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import SPEAK
 from bridgehead.host.clock import ManualClock, SystemClock
 from bus.support.gateways import HANDLE, next_message, served_bridge, utterance
 from bus.support.running import run, until
@@ -334,5 +336,46 @@ def test_outcomes_and_arrivals_are_announced_without_payload(tmp_path: Path) -> 
             assert served.announcements.of("bus.joined")[0]["source"] == "kitchen"
             assert served.announcements.of("bus.left")[0]["reason"] == "goodbye"
             assert "secret" not in str(served.announcements.events)
+
+    run(main())
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_every_message_is_counted_once_and_announced_as_counted(tmp_path: Path, debug: bool) -> None:
+    async def main() -> None:
+        async with served_bridge(tmp_path, debug=debug) as served:
+            counters, bridge = served.relay.counters, served.relay.bridge
+            answering = served.hub.listen(
+                lambda said: said.type == HANDLE and served.hub.publish(said.reply(SPEAK, {"utterance": "ok"}))
+            )
+            join = served.enrol("kitchen")
+            satellite = await Satellite.connect(join, reconnect=False)
+            await satellite.send(utterance("a question"))
+            await next_message(satellite, SPEAK)
+            await satellite.send(Message("secret.topic"))
+            assert isinstance(await satellite.receive(), MessageRefused)
+            served.hub.stop_listening(answering)
+            asked = served.heard[0]
+            satellite._conversation.peer.abort()
+            await until(lambda: not served.relay.listens("kitchen"))
+            served.hub.publish(asked.reply(SPEAK, {"utterance": "later"}))
+            back = await Satellite.connect(join, reconnect=False)
+            await next_message(back, SPEAK)
+            await served.transport.close()
+            await back.send(utterance("nobody is there"))
+            assert isinstance(refused := await back.receive(), MessageRefused) and refused.code == "hub_down"
+            assert counters.outcomes == {
+                ("in", "delivered", ""): 1,
+                ("out", "dropped", "echo"): 1,
+                ("out", "delivered", ""): 2,
+                ("in", "refused", "policy_denied"): 1,
+                ("in", "dropped", "hub_down"): 1,
+            }
+            assert bridge.taken + bridge.offered == counters.total == sum(counters.of("kitchen").values())
+            told = served.announcements.of("bus.message.outcome")
+            announced = Counter((one["direction"], one["outcome"], one["reason"] or "") for one in told)
+            assert announced == (counters.outcomes if debug else {})
+            assert all(one["topic"] in (HANDLE, SPEAK, "secret.topic") for one in told)
+            await back.close()
 
     run(main())

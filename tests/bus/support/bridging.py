@@ -46,10 +46,20 @@ def handed_over(effects: list[Effect]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
+def all_outcomes(effects: list[Effect]) -> list[Outcome]:
+    """What became of messages once these are carried out, by a hub and transports that take everything."""
+    found: list[Outcome] = []
+    for effect in effects:
+        if isinstance(effect, Outcome):
+            found.append(effect)
+        elif isinstance(effect, ToParticipant) or (isinstance(effect, ToBus) and effect.author is not None):
+            found.append(effect.outcome())
+    return found
+
+
 def outcomes(effects: list[Effect]) -> list[tuple[str, str]]:
     """Each as `delivered`, `dropped:echo`, `refused:malformed`, …"""
     return [
-        (effect.participant, effect.outcome if effect.reason is None else f"{effect.outcome}:{effect.reason}")
-        for effect in effects
-        if isinstance(effect, Outcome)
+        (one.participant, one.outcome if one.reason is None else f"{one.outcome}:{one.reason}")
+        for one in all_outcomes(effects)
     ]

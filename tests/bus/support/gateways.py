@@ -58,6 +58,7 @@ class ServedBridge:
         self.announcements = Announcements()
         self.relay: Relay
         self.gateway: Gateway
+        self.transport: MemoryTransport
         self.port = 0
         self.pin = Pin()
 
@@ -111,7 +112,7 @@ async def served_bridge(
         owner_of=lambda name: name if name in directory.records else None,
         now=SystemClock().monotonic(),
     )
-    transport = MemoryTransport(served.hub)
+    transport = served.transport = MemoryTransport(served.hub)
     served.relay = Relay(bridge, transport, state=state, announcer=served.announcements, clock=clock, debug=debug)
     await transport.connect(served.relay)
     served.relay.opened()

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.bridge.settings import BridgeSettings
-from bridgehead.bus.participants.limits import frame_may_be_deep, is_deeper_than
+from bridgehead.bus.participants.limits import is_deeper_than
 from bridgehead.bus.participants.participants import ManagedSessions, Participant, Terms
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.participants.sources import Sources
@@ -25,7 +25,7 @@ from bridgehead.bus.wire.message import (
     sound_message,
 )
 from bridgehead.bus.wire.session import DEFAULT, Session, hub_session_id, session_id
-from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, has_twin_marker, is_plain, to_spec
+from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, TWIN_MARKERS, UPDATE_DEFAULT, is_twin, to_spec
 
 LIGHT_BYTES: Final = 4096
 """Messages up to this size are bounded by their number alone."""
@@ -85,19 +85,20 @@ class Admission:
         self, participant: Participant, frame: bytes, value: object, hops: object, now: float
     ) -> Admitted | Denied | Ignored:
         """Decide about one frame; `value` is its message where the frame has already been decoded."""
-        terms = participant.terms
-        if len(frame) > terms.max_frame_bytes:
+        terms, size = participant.terms, len(frame)
+        if size > terms.max_frame_bytes:
             return Denied("too_large")
-        read, channel = (value, "") if isinstance(value, Message) else _read(terms, frame, value)
-        if not participant.bucket.take(now) or (
-            len(frame) > LIGHT_BYTES and not participant.bytes_bucket.take(now, len(frame))
-        ):
+        read, channel = value, ""
+        if not isinstance(value, Message):
+            read, channel = _read(terms, frame, value)
+        if not participant.bucket.take(now) or (size > LIGHT_BYTES and not participant.bytes_bucket.take(now, size)):
             return Denied("rate_limited", topic=_topic_of(read))
         if type(hops) is not int or hops < 0:
             return Denied("malformed", {"reason": "hops_invalid"}, _topic_of(read))
         if hops > self._hop_limit:
             return Denied("hop_limit", topic=_topic_of(read))
-        if frame_may_be_deep(frame, terms.max_depth) and _is_too_deep(read, terms.max_depth):
+        # Without that many brackets nothing can be nested too deeply, so few messages need be walked through.
+        if frame.count(b"{") + frame.count(b"[") > terms.max_depth and _is_too_deep(read, terms.max_depth):
             return Denied("too_large", topic=_topic_of(read))
         if not isinstance(read, Message):
             accepted = read_value(read)
@@ -112,15 +113,18 @@ class Admission:
         self, participant: Participant, message: Message, hops: int, channel: str
     ) -> Admitted | Denied | Ignored:
         """Judge a readable message and give it its session on the hub: translated, placed, gated."""
-        terms = participant.terms
-        if not terms.freely_published(message.type) or not is_plain(message):
+        terms, context = participant.terms, message.context
+        carried = context.get("session")
+        readable = isinstance(carried, dict) and TWIN_MARKERS.isdisjoint(context)
+        if not readable or not terms.freely_published[message.type]:
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message
-        context = {**message.context, "source": participant.source}
-        if "destination" in context and (foreign := self._readdress(participant, context)):
-            return self._policy_denied(participant, message, "destination", foreign)
-        located = self._session_on_hub(participant, context.get("session"), channel)
+        if "destination" in context:
+            context = dict(context)
+            if foreign := self._readdress(participant, context):
+                return self._policy_denied(participant, message, "destination", foreign)
+        located = self._session_on_hub(participant, carried, channel)
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
@@ -130,10 +134,10 @@ class Admission:
         if terms.gates_sessions:
             participant.imposed.note(participant.record.policy, hub_session, session)
             session = terms.gate(session)
-        context["session"] = session
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
+        context = {**context, "source": participant.source, "session": session}
         return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
     def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
@@ -143,7 +147,7 @@ class Admission:
             return Denied("malformed", {"reason": "type_syntax"}, message.type)
         if has_malformed_carrier(message):
             return Denied("malformed", {"reason": "malformed_carrier"}, message.type, session_rejected(message))
-        if has_twin_marker(message):
+        if is_twin(message):
             return Ignored("twin", message.type)
         if message.type == UPDATE_DEFAULT or is_bare_sync(message):
             return Ignored("session_bootstrap", message.type)

@@ -59,7 +59,7 @@ class Bridge:
         self._router = Router(settings, self.known)
         self._names = HubNames(settings.profile, own_hub=own_hub, is_alone=is_alone)
         self._echoes = EchoTable()
-        self._own_hub = own_hub
+        self._may_omit_echoes = own_hub and self._router.keeps_to_sessions
         self._deliveries = Deliveries(settings, self.known)
         self._registrations = Registrations(settings, self.known)
         self._restart = RestartEchoes(now if past.sources else None)
@@ -262,18 +262,19 @@ class Bridge:
         """The hub carried `message`: offer it to whom it concerns."""
         effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
         echo = self._echoes.answer(message, now)
-        names = self._names
-        if not topics.is_plain(message):
-            effects.append(actions.HubIgnored("malformed" if has_malformed_carrier(message) else "twin"))
+        names, context = self._names, message.context
+        carried = context.get("session")
+        readable = isinstance(carried, dict) and topics.TWIN_MARKERS.isdisjoint(context)  # as nearly all are
+        if not readable and (odd := _oddity(message)):
+            effects.append(actions.HubIgnored(odd))
         elif names.translates and echo is None and names.is_copy(message, now):
             effects.append(actions.HubIgnored("duplicate"))
         else:
             if names.translates and topics.spec_topic(message.type) != message.type:
                 message = topics.to_spec(message) or message
-            carried = message.context.get("session")
             hub_session = session_id(carried)
             named, hops = None if carried is None else hub_session, 1 if echo is None else echo.hops + 1
-            self._offer(Offer(message, hub_session, echo, named, hops), now, effects)
+            self._offer(Offer(message, carried, hub_session, echo, named, hops), now, effects)
         return effects
 
     def _adopt_session(self, offer: Offer) -> None:
@@ -309,7 +310,7 @@ class Bridge:
         if rendered:
             spoken = offer.message.forward(topics.SPEAK_B64, offer.message.data)
             effects.append(self._written(spoken, None, 0, now))
-        if topic == topics.SPEAK and offer.echo is None and (self._names.translates or not recipients):
+        if (self._names.may_wait_for_audio or not recipients) and topic == topics.SPEAK and offer.echo is None:
             self._after_speech(offer, recipients, now, effects)
 
     def _after_speech(
@@ -317,7 +318,7 @@ class Bridge:
     ) -> None:
         if not recipients:
             effects += [actions.Undelivered(name, "absent", offer.message) for name in self._absent(offer)]
-        elif self._names.may_wait_for_audio:
+        else:
             # A skill that waits until it has been heard waits for these; who only reads has no audio to report (B-34).
             reader = next((p for p, _ in recipients if p.connected and p.record.mode == "manage"), None)
             if reader is not None:
@@ -355,33 +356,37 @@ class Bridge:
         self.taken += 1
         verdict = self._admission.admit(participant, frame, value, hops, now)
         if isinstance(verdict, Admitted):
-            return effects + self._inject(participant, verdict, len(frame), now)
-        if isinstance(verdict, Ignored):
-            outcome = actions.Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame))
-            return [*effects, outcome]
-        return effects + self._refuse(participant, verdict, len(frame), now)
+            effects += self._inject(participant, verdict, len(frame), now)
+        elif isinstance(verdict, Ignored):
+            lost = actions.Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame))
+            effects.append(lost)
+        else:
+            effects += self._refuse(participant, verdict, len(frame), now)
+        return effects
 
     def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[actions.Effect]:
         message, hub_session = admitted.message, admitted.hub_session
-        topic, is_question = message.type, message.type == topics.HANDLE
+        topic = message.type
         if self._stopping or not self._hub_is_up:
             reason = "shutdown" if self._stopping else "hub_down"
             return [
                 actions.Refused(participant.id, reason, _named(message.context.get("utterance_id"))),
                 actions.Outcome(participant.id, "in", topic, "dropped", reason, hub_session, size),
             ]
+        is_question, tracked = topic == topics.HANDLE, False
         if is_question:
             utterance_id = message.context.get("utterance_id")
             limit = participant.record.limits.open_questions if self._hub_marks_ends else None
             obstacle = participant.questions.begin(hub_session, utterance_id, now, limit)
-            if obstacle == "twin":
-                return [actions.Outcome(participant.id, "in", topic, "dropped", "twin", hub_session, size)]
             if obstacle is not None:
+                if obstacle == "twin":
+                    return [actions.Outcome(participant.id, "in", topic, "dropped", "twin", hub_session, size)]
                 return self._refuse(participant, Denied(obstacle, {}, topic), size, now)
-        tracked = topic in topics.TRACKED
-        if tracked and not self._registrations.has_room(participant, admitted):
-            crowded = Denied("policy_denied", {"field": "type", "value": topic}, topic)
-            return self._refuse(participant, crowded, size, now)
+        elif topic in topics.TRACKED:
+            if not self._registrations.has_room(participant, admitted):
+                crowded = Denied("policy_denied", {"field": "type", "value": topic}, topic)
+                return self._refuse(participant, crowded, size, now)
+            tracked = True
         effects: list[actions.Effect] = []
         if hub_session != participant.latest_session and hub_session != DEFAULT:
             effects, owed = self._registrations.own_session(participant, admitted)
@@ -392,12 +397,13 @@ class Bridge:
             effects += self._registrations.note(participant, admitted)
         if participant.site is not None or "site_id" in message.context["session"]:
             self.known.place(participant, self._router.site_of(message))
-        outcome = actions.Outcome(participant.id, "in", topic, "delivered", None, hub_session, size)
-        if is_question and self._own_hub and self._router.concerns_one(message, hub_session):
-            echo = actions.Outcome(participant.id, "out", topic, "dropped", "echo", hub_session)
-            effects += (actions.ToBus(self._names.written(message, now), echo), outcome)
-        else:
-            effects += (self._written(message, participant.id, admitted.hops, now), outcome)
+        alone = is_question and self._may_omit_echoes and "destination" not in message.context
+        alone = alone and len(self.known.by_session(hub_session)) == 1
+        if self._names.translates:
+            message = self._names.written(message, now)
+        if not alone:
+            self._echoes.wrote(message, participant.id, admitted.hops, now)
+        effects.append(actions.ToBus(message, participant.id, topic, hub_session, size, alone))
         return effects
 
     def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[actions.Effect]:
@@ -452,6 +458,11 @@ class Bridge:
             return []
         participant.stalled = False
         return self._deliveries.catch_up(participant, now)
+
+
+def _oddity(message: Message) -> str | None:
+    """What keeps a hub message from taking part in anything."""
+    return "malformed" if has_malformed_carrier(message) else "twin" if topics.is_twin(message) else None
 
 
 def _named(utterance_id: object) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
 from typing import Final
 
 from bridgehead.bus.actions import Outcome
@@ -17,7 +16,8 @@ BATCH: Final = 256
 Kind = tuple[str, str, str]
 """Direction, outcome, and the reason or an empty text."""
 
-_what_counts: Final = attrgetter("participant", "direction", "outcome", "reason", "waited_s")
+Counted = tuple[str, str, str, str | None, float]
+"""What counts of an outcome: participant, direction, outcome, reason, and the seconds it waited."""
 
 
 class Histogram:
@@ -45,18 +45,21 @@ class OutcomeCounters:
     """Counters of one bridge. Outcomes are collected and added up many at a time; whoever reads finds all of them."""
 
     def __init__(self) -> None:
-        self.noted: list[Outcome] = []
+        self.noted: list[Counted] = []
         """Outcomes that are not added up yet; whoever notes them calls `add_up` when there are `BATCH`."""
-        self.count: Final = self.noted.append
         self._outcomes: Counter[Kind] = Counter()
         self._by_participant: dict[str, Counter[Kind]] = {}
         self.hub_ignored: Counter[str] = Counter()
         self._to_bus = Histogram()
         self._to_participant = Histogram()
 
+    def count(self, outcome: Outcome) -> None:
+        what = (outcome.participant, outcome.direction, outcome.outcome, outcome.reason, outcome.waited_s)
+        self.noted.append(what)
+
     def add_up(self) -> None:
         # Most outcomes are like others and nothing waited, so few are left once equal ones are counted.
-        equal = Counter(map(_what_counts, self.noted))
+        equal = Counter(self.noted)
         self.noted.clear()
         for (participant_id, direction, outcome, reason, waited_s), times in equal.items():
             kind = (direction, outcome, reason or "")

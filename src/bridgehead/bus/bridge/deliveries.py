@@ -24,13 +24,12 @@ class Deliveries:
         self, participant: Participant, message: Message, offer: Offer, signal: str, now: float, effects: list[Effect]
     ) -> None:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
-        bounds = self._settings
         delivery = Delivery(offer.message.type, encode(message), offer.hops, offer.named_session, now, signal)
         if not participant.connected:
             effects += self._hold(participant, delivery, now)
         elif not participant.stalled:
-            effects += (ToParticipant(participant.id, delivery), _delivered(participant, delivery, 0.0))
-        elif participant.queued.fits(delivery, count=bounds.max_queued, size=bounds.max_queued_bytes):
+            effects.append(ToParticipant(participant.id, delivery))
+        elif participant.queued.fits(delivery, count=self._settings.max_queued, size=self._settings.max_queued_bytes):
             participant.queued.append(delivery)
         else:
             effects += self._cut_off(participant, delivery, now)
@@ -41,11 +40,8 @@ class Deliveries:
 
     def catch_up(self, participant: Participant, now: float) -> list[Effect]:
         """Hand over everything that waited, oldest first."""
-        effects: list[Effect] = []
-        for delivery in (*participant.held.take_all(), *participant.queued.take_all()):
-            waited = max(0.0, now - delivery.offered_at)
-            effects += (ToParticipant(participant.id, delivery), _delivered(participant, delivery, waited))
-        return effects
+        waiting = (*participant.held.take_all(), *participant.queued.take_all())
+        return [ToParticipant(participant.id, one, max(0.0, now - one.offered_at)) for one in waiting]
 
     def set_aside(self, participant: Participant, now: float) -> list[Effect]:
         """At an ordinary disconnect the unsent messages wait for the reconnect."""
@@ -72,12 +68,6 @@ class Deliveries:
             Left(participant.id, gone=False, reason="slow_consumer"),
             *_lost(participant, unsent, "dropped", "slow_consumer", now),
         ]
-
-
-def _delivered(participant: Participant, delivery: Delivery, waited_s: float) -> Outcome:
-    return Outcome(
-        participant.id, "out", delivery.topic, "delivered", None, delivery.hub_session, len(delivery.body), waited_s
-    )
 
 
 def _lost(

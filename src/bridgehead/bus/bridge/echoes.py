@@ -190,7 +190,7 @@ class HubNames:
         """Whether the hub may use other names than ours; if not, nothing here needs to be asked."""
         self._own_hub = own_hub
         self._is_alone = is_alone
-        self._speaks_spec = profile == "spec" or (profile == "auto" and own_hub)
+        self._speak(spec=profile == "spec" or (profile == "auto" and own_hub))
         self._copies = CopyTable()
         self._proofs: deque[tuple[float, bytes]] = deque()
 
@@ -198,17 +198,19 @@ class HubNames:
         """Whether specification names are written at this moment."""
         if self._proofs and self._proofs[0][0] + _PROOF_S <= now:
             self._proofs.clear()
-            self._speaks_spec = True
+            self._speak(spec=True)
         return self._speaks_spec
 
-    @property
-    def may_wait_for_audio(self) -> bool:
+    def _speak(self, *, spec: bool) -> None:
+        self._speaks_spec = spec
+        self.may_wait_for_audio = self.translates and not (self._own_hub and spec)
         """Whether skills of a foreign core may be here, which wait until what they said has been spoken."""
-        return self.translates and not (self._own_hub and self._speaks_spec)
 
     def written(self, message: Message, now: float) -> Message:
         """`message` as this hub's listeners expect it."""
-        return message if self.writes_spec(now) else to_legacy(message) or message
+        if (self._speaks_spec and not self._proofs) or self.writes_spec(now):
+            return message
+        return to_legacy(message) or message
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""
@@ -222,7 +224,7 @@ class HubNames:
     def _learn(self, message: Message, now: float, *, copy: bool) -> None:
         if message.type == UPDATE_DEFAULT and self._own_hub:
             # Says a core of the legacy generation when it starts and whenever somebody connects; nobody else does.
-            self._speaks_spec = False
+            self._speak(spec=False)
             return
         # Only what an orchestrator alone emits counts: skills of either generation run under cores of the other.
         if spec_topic(message.type) not in (MATCHED, UNMATCHED):
@@ -232,6 +234,6 @@ class HubNames:
         if copy:
             self._proofs = deque(proof for proof in self._proofs if proof[1] != content)
         elif message.type == _LEGACY_PROOF:
-            self._speaks_spec = False
+            self._speak(spec=False)
         elif len(self._proofs) < _MAX_PROOFS:
             self._proofs.append((now, content))

@@ -13,13 +13,15 @@ from bridgehead.bus.participants.participants import Participant, Register
 from bridgehead.bus.participants.record import Grant, Role
 from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations
-from bridgehead.bus.wire.session import DEFAULT
+from bridgehead.bus.wire.session import DEFAULT, Session
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
     """A hub message as it is offered to participants, in specification names, and what is known of its origin."""
 
     message: Message
+    session: Session | None
+    """As the message carries it."""
     hub_session: str
     echo: Echo | None
     named_session: str | None
@@ -46,6 +48,8 @@ class Router:
         self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
         """Topics that may concern others than those who use the session."""
         self._hidden_source = settings.hidden_source
+        self.keeps_to_sessions = self._by_session and topics.HANDLE not in self._beyond_sessions
+        """Whether an utterance that names nobody can concern only those who use its session (B-21)."""
 
     def recipients(self, offer: Offer) -> Sequence[Match]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
@@ -73,15 +77,6 @@ class Router:
         if offer.message.type in self._beyond_sessions:
             self._match_topic(offer, found, addressed=bool(addressed))
         return list(found.items()) if len(found) < 2 else sorted(found.items(), key=lambda match: match[0].ordinal)
-
-    def concerns_one(self, message: Message, hub_session: str) -> bool:
-        """Whether an utterance can concern nobody but the one who uses its session (B-21)."""
-        return (
-            len(self._register.by_session(hub_session)) == 1
-            and "destination" not in message.context
-            and self._by_session
-            and message.type not in self._beyond_sessions
-        )
 
     def _in_session(self, offer: Offer) -> Sequence[Match]:
         if offer.hub_session == DEFAULT or not self._by_session:
@@ -164,21 +159,19 @@ class Router:
 
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:
         """The message as this participant reads it: its own session id, hidden source, its names."""
-        message, hub_session = offer.message, offer.hub_session
-        context, data = message.context, message.data
-        if isinstance(carried := context.get("session"), dict):
-            adopted = participant.imposed.left_out(hub_session, carried)
+        message, hub_session, session = offer.message, offer.hub_session, offer.session
+        topic, data, context = message.type, message.data, dict(message.context)
+        if session is not None:
+            session = participant.imposed.left_out(hub_session, session)
             local = participant.sessions.get(hub_session, hub_session)
             if local != hub_session:
-                adopted = {**adopted, "session_id": local}
-                if message.type == topics.SYNC:
+                session = {**session, "session_id": local}
+                if topic == topics.SYNC:
                     data = translate_sync(data, hub_session, local)
-            if adopted is not carried:
-                context = {**context, "session": adopted}
+            context["session"] = session
         if self._hidden_source is not None and "source" in context:
-            context = {**context, "source": self._hidden_source}
-        if context is not message.context:
-            message = Message(message.type, data, context)
+            context["source"] = self._hidden_source
+        message = Message(topic, data, context)
         return (topics.to_legacy(message) or message) if participant.terms.speaks_legacy else message
 
 

@@ -176,23 +176,24 @@ class Hub(Site):
 
     def publish(self, message: Message, sender: object = None, frame: bytes | None = None) -> None:
         """Put a message on the bus; `frame` is how it came, None for a message of this process."""
-        self.counts["published"] += 1
         if self._members:
             self._unsent.append(_Published(frame, message, sender))
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        pending = self._pending
-        pending.append((message, sender))
         # A listener may publish while it is being called; that waits its turn, so all see one order.
         if self._notifying:
+            self._pending.append((message, sender))
             return
         self._notifying = True
         try:
-            while pending:
-                message, sender = pending.popleft()
+            while True:
                 for listener in self._others.get(sender, self._everybody):
                     listener(message)
+                self.counts["published"] += 1
+                if not self._pending:
+                    break
+                message, sender = self._pending.popleft()
         finally:
             self._notifying = False
 

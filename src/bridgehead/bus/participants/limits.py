@@ -67,11 +67,11 @@ class TokenBucket:
 
     def take(self, now: float, cost: float = 1.0) -> bool:
         """Whether one more, or one that counts for several, is allowed at this moment."""
-        tokens = self._tokens
+        tokens, since = self._tokens, now - self._at
         # A clock that stands still or steps back adds nothing and takes nothing away.
-        if now > self._at:
-            tokens += (now - self._at) * self.rate
+        if since > 0:
             self._at = now
+            tokens += since * self.rate
             if tokens > self.burst:
                 tokens = self.burst
         if tokens < cost:
@@ -106,13 +106,14 @@ class OpenQuestions:
             asked = (hub_session, named)
             if asked in self._ended or any((o.hub_session, o.utterance_id) == asked for o in self._open):
                 return "twin"
-        while self._open and now - self._open[0].at >= OPEN_S:
-            self._open.popleft()
-        if len(self._open) >= (KEPT_WITHOUT_ENDS if limit is None else limit):
+        waiting = self._open
+        while waiting and now - waiting[0].at >= OPEN_S:
+            waiting.popleft()
+        if len(waiting) >= (KEPT_WITHOUT_ENDS if limit is None else limit):
             if limit is not None:
                 return "too_many_questions"
-            self._open.popleft()
-        self._open.append(OpenQuestion(hub_session, named, now))
+            waiting.popleft()
+        waiting.append(OpenQuestion(hub_session, named, now))
         return None
 
     def end(self, hub_session: str, utterance_id: object, *, held: bool = False) -> None:
@@ -146,11 +147,6 @@ class ViolationCount:
         """Count one more, and say whether that was the last one tolerated."""
         self._recent.append(now)
         return len(self._recent) == self._recent.maxlen and now - self._recent[0] < self._window_s
-
-
-def frame_may_be_deep(frame: bytes, limit: int) -> bool:
-    """A cheap look at the bytes: without that many brackets nothing can be nested too deeply."""
-    return frame.count(b"{") + frame.count(b"[") > limit
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:

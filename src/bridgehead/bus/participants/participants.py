@@ -22,6 +22,24 @@ _REMEMBERED_TOPICS: Final = 64
 MAX_SESSION_BYTES: Final = 256 * 1024
 
 
+class FreelyPublished(dict[str, bool]):
+    """Whether nothing about a topic can keep a message out; topics repeat, so some answers are remembered."""
+
+    def __init__(self, record: ParticipantRecord) -> None:
+        self._record = record
+
+    def __missing__(self, topic: str) -> bool:
+        if len(self) >= _REMEMBERED_TOPICS:
+            self.clear()
+        self[topic] = (
+            self._record.names != "legacy"
+            and self._record.may_publish(topic)
+            and topic not in SESSION_BOOTSTRAP
+            and topic.count(":") <= 1
+        )
+        return self[topic]
+
+
 class Terms:
     """The answers a record gives to the questions every message asks."""
 
@@ -38,21 +56,7 @@ class Terms:
             topic for topic in LIFECYCLE - {SYNC} if record.deliver.match(topic) and (record.tts or topic != SPEAK)
         )
         """Topics of which only an echo and the hop limit keep a message from the participant (B-16, B-71)."""
-        self._takes: dict[str, bool] = {}
-
-    def freely_published(self, topic: str) -> bool:
-        """Whether nothing about this topic can keep a message out; topics repeat, so some answers are remembered."""
-        verdict = self._takes.get(topic)
-        if verdict is None:
-            if len(self._takes) >= _REMEMBERED_TOPICS:
-                self._takes.clear()
-            verdict = self._takes[topic] = (
-                not self.speaks_legacy
-                and self._record.may_publish(topic)
-                and topic not in SESSION_BOOTSTRAP
-                and topic.count(":") <= 1
-            )
-        return verdict
+        self.freely_published = FreelyPublished(record)
 
     def gate(self, session: Session) -> Session:
         """`session` where the bridge knows it to be, narrowed by policy; its id stays as it is."""

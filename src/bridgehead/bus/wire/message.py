@@ -41,11 +41,12 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
     def reply(self, topic: str, data: dict[str, Any]) -> Message:
         """The answer to this message: source and destination change places where there are values to exchange."""
         context = json_copy(self.context)
-        source, addressed = context.pop("source", None), destinations(self.context)
-        if addressed:
-            context["source"] = addressed[0]
-        else:
-            context.pop("destination", None)
+        source = context.pop("source", None)
+        if "destination" in context:
+            if addressed := destinations(context):
+                context["source"] = addressed[0]
+            else:
+                del context["destination"]
         # A side without a counterpart stays as it was, so a reply to a broadcast goes to its source.
         if isinstance(source, str) and source:
             context.setdefault("source", source)

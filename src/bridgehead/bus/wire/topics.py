@@ -210,19 +210,10 @@ _CONVERSE_PING: Final = "ovos.converse.ping"
 _HANDLER_EVENTS: Final = "ovos.intent.handler."
 
 
-def has_twin_marker(message: Message) -> bool:
+def is_twin(message: Message) -> bool:
     """Whether the producer marked this as the second copy of a message under another name (bus §11.2)."""
     context = message.context
     return not TWIN_MARKERS.isdisjoint(context) and any(context.get(marker) is True for marker in TWIN_MARKERS)
-
-
-def is_plain(message: Message) -> bool:
-    """Whether the session can be read and the message is no marked twin, as nearly all are."""
-    context = message.context
-    session = context.get("session")
-    return (session is None or isinstance(session, dict)) and (
-        TWIN_MARKERS.isdisjoint(context) or not has_twin_marker(message)
-    )
 
 
 @lru_cache(maxsize=2048)
@@ -239,7 +230,7 @@ def has_counterpart(topic: str) -> bool:
 
 def to_spec(message: Message) -> Message | None:
     """What a message of a legacy producer means; None for a marked twin, which is never relayed."""
-    if has_twin_marker(message):
+    if is_twin(message):
         return None
     topic = spec_topic(message.type)
     return message if topic == message.type else Message(topic, _spec_data(message, topic), message.context)
@@ -247,7 +238,7 @@ def to_spec(message: Message) -> Message | None:
 
 def to_legacy(message: Message) -> Message | None:
     """The message as a legacy consumer expects it; None for a marked twin."""
-    if has_twin_marker(message):
+    if is_twin(message):
         return None
     topic = _legacy_topic(message)
     return message if topic == message.type else Message(topic, _legacy_data(message), message.context)

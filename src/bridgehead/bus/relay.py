@@ -143,7 +143,8 @@ class Relay(HubListener):
 
     def take(self, participant_id: str, frame: bytes, value: object = ABSENT, hops: object = 0) -> None:
         """The participant sent a frame; `value` is the message in it where it has been decoded already."""
-        self._execute(self.bridge.received(participant_id, frame, self._now(), value, hops))
+        now = self._now
+        self._execute(self.bridge.received(participant_id, frame, now(), value, hops))
 
     def admits(self, participant_id: str) -> bool:
         """Whether one more frame that is no message (a ping, an answer) is within the participant's rate."""
@@ -190,7 +191,8 @@ class Relay(HubListener):
         if self.watcher is not None:
             self.watcher(message)
         if self.holds_back is None or not self.holds_back(message):
-            self._execute(self.bridge.hub_sent(message, self._now()))
+            now = self._now
+            self._execute(self.bridge.hub_sent(message, now()))
 
     def offer(self, message: Message) -> None:
         """Offer a hub message to the participants it concerns."""

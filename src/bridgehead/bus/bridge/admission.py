@@ -25,7 +25,7 @@ from bridgehead.bus.wire.message import (
     sound_message,
 )
 from bridgehead.bus.wire.session import DEFAULT, Session, hub_session_id, session_id
-from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, TWIN_MARKERS, UPDATE_DEFAULT, is_twin, to_spec
+from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, is_twin, is_unmarked, to_spec
 
 LIGHT_BYTES: Final = 4096
 """Messages up to this size are bounded by their number alone."""
@@ -115,7 +115,7 @@ class Admission:
         """Judge a readable message and give it its session on the hub: translated, placed, gated."""
         terms, context = participant.terms, message.context
         carried = context.get("session")
-        readable = isinstance(carried, dict) and TWIN_MARKERS.isdisjoint(context)
+        readable = isinstance(carried, dict) and is_unmarked(context)
         if not readable or not terms.freely_published[message.type]:
             if (objection := self._objection(participant, message)) is not None:
                 return objection

@@ -261,10 +261,10 @@ class Bridge:
     def hub_sent(self, message: Message, now: float) -> list[actions.Effect]:
         """The hub carried `message`: offer it to whom it concerns."""
         effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
-        echo = self._echoes.answer(message, now)
+        echo = self._echoes.answer(message, now) if self._echoes.waits else None
         names, context = self._names, message.context
         carried = context.get("session")
-        readable = isinstance(carried, dict) and topics.TWIN_MARKERS.isdisjoint(context)  # as nearly all are
+        readable = isinstance(carried, dict) and topics.is_unmarked(context)
         if not readable and (odd := _oddity(message)):
             effects.append(actions.HubIgnored(odd))
         elif names.translates and echo is None and names.is_copy(message, now):
@@ -350,7 +350,8 @@ class Bridge:
     ) -> list[actions.Effect]:
         """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
         effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
-        participant = self.known.get(participant_id)
+        find = self.known.get
+        participant = find(participant_id)
         if participant is None or not participant.connected:
             return effects
         self.taken += 1

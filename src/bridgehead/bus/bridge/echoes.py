@@ -50,6 +50,8 @@ class EchoTable:
         """Nearly always one entry each, so lists: an empty deque weighs ten times as much."""
         self._keys: Counter[tuple[str, object]] = Counter()
         self._fresh: tuple[Message, Echo, float] | None = None
+        self.waits = False
+        """Whether anything may come back."""
 
     def __len__(self) -> int:
         return sum(self._keys.values()) + (self._fresh is not None)
@@ -58,7 +60,7 @@ class EchoTable:
         if self._fresh is not None or self._in_order:
             self._settle()
             self._forget_old(now)
-        self._fresh = (message, Echo(author, hops), now)
+        self._fresh, self.waits = (message, Echo(author, hops), now), True
 
     def _settle(self) -> None:
         """Put the last message written into the table; until then it is known by itself."""
@@ -76,8 +78,7 @@ class EchoTable:
         if self._fresh is not None and self._fresh[0] is message:
             echo, self._fresh = self._fresh[1], None
             return echo
-        if self._fresh is None and not self._in_order:
-            return None
+        self.waits = self._fresh is not None or bool(self._in_order)
         self._settle()
         self._forget_old(now)
         # Most of what the hub says was not written here; the digest is made only where it could have been.

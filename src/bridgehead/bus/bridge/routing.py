@@ -59,7 +59,8 @@ class Router:
         if named is None:
             return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
-            holder = self._register.by_source(named)
+            find = self._register.by_source
+            holder = find(named)
             return () if holder is None else ((holder, "destination"),)
         return self._gathered(offer)
 
@@ -162,7 +163,8 @@ class Router:
         message, hub_session, session = offer.message, offer.hub_session, offer.session
         topic, data, context = message.type, message.data, dict(message.context)
         if session is not None:
-            session = participant.imposed.left_out(hub_session, session)
+            if participant.imposed.names:
+                session = participant.imposed.left_out(hub_session, session)
             local = participant.sessions.get(hub_session, hub_session)
             if local != hub_session:
                 session = {**session, "session_id": local}

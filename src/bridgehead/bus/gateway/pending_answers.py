@@ -148,7 +148,6 @@ class Speaker:
         self._approvals = approvals
         self._waiting: dict[str, asyncio.Future[str]] = {}
         """By source."""
-        relay.overhearing.append(self._overhears)
 
     def announce(self, text: str, lang: str | None, site: str | None) -> Told:
         """Say it to everybody who is there for it, or to those of one site."""
@@ -171,6 +170,7 @@ class Speaker:
             return SpokenAnswer(problem=f"{participant_id} has not answered an earlier question yet")
         key = f"ask-{secrets.token_hex(8)}"
         waiting = self._waiting[participant.source] = asyncio.get_running_loop().create_future()
+        self._relay.overhearing.append(self._overhears)
         try:
             title = f"{participant_id}: {text.strip().partition(chr(10))[0]}"
             await asyncio.to_thread(self._approvals.ask, ApprovalRequest(key, title, text, wait_s, choices=()))
@@ -182,6 +182,7 @@ class Speaker:
             return SpokenAnswer(problem=f"{participant_id} did not answer in time")
         finally:
             del self._waiting[participant.source]
+            self._relay.overhearing.remove(self._overhears)
             await asyncio.shield(asyncio.to_thread(withdraw, self._approvals, key))
 
     def _say(self, participant: Participant, text: str, lang: str | None, **more: object) -> bool:
@@ -190,8 +191,6 @@ class Speaker:
         return self._relay.publish(Message(SPEAK, said, context))
 
     def _overhears(self, message: Message) -> bool:
-        if not self._waiting:
-            return False
         waiting = self._waiting.get(str(message.context.get("source")))
         spoken = message.data.get("utterances")
         if message.type != HANDLE or waiting is None or waiting.done() or not isinstance(spoken, list) or not spoken:

@@ -61,15 +61,14 @@ class TokenBucket:
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self.rate = rate
-        self.burst = burst
-        self._tokens = float(burst)
+        self.burst = self._tokens = float(burst)
         self._at = now
 
     def take(self, now: float, cost: float = 1.0) -> bool:
         """Whether one more, or one that counts for several, is allowed at this moment."""
         tokens, since = self._tokens, now - self._at
         # A clock that stands still or steps back adds nothing and takes nothing away.
-        if since > 0:
+        if since > 0.0:
             self._at = now
             tokens += since * self.rate
             if tokens > self.burst:

@@ -102,29 +102,29 @@ class Imposed:
     """
 
     def __init__(self) -> None:
-        self._names: dict[str, set[str]] = {}
+        self.names: dict[str, set[str]] = {}
         self._own: dict[tuple[str, str], list[str]] = {}
         """By session and field, where the client names something that policy names, too."""
 
     def note(self, policy: SessionPolicy, hub_session: str, session: Session) -> None:
         """Policy is applied to `session`, which is as the client sent it."""
         for field, names in (*policy.denylists.items(), *policy.preferences.items()):
-            self._names.setdefault(field, set()).update(names)
+            self.names.setdefault(field, set()).update(names)
             own = _client_list(session.get(field))
             self._own.pop((hub_session, field), None)
-            if own and not self._names[field].isdisjoint(own):
+            if own and not self.names[field].isdisjoint(own):
                 self._own[hub_session, field] = own
         while len(self._own) > MOST_OWN:
             del self._own[next(iter(self._own))]
 
     def left_out(self, hub_session: str, session: Session) -> Session:
         """`session` as the client may adopt it."""
-        if not self._names or self._names.keys().isdisjoint(session):
+        if self.names.keys().isdisjoint(session):
             return session
         plain = dict(session)
-        for field in self._names.keys() & session.keys():
+        for field in self.names.keys() & session.keys():
             own = self._own.get((hub_session, field), ())
-            kept = [name for name in _client_list(session[field]) if name in own or name not in self._names[field]]
+            kept = [name for name in _client_list(session[field]) if name in own or name not in self.names[field]]
             if kept:
                 plain[field] = kept
             else:

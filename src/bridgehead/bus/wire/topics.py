@@ -48,6 +48,8 @@ SESSION_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
 """What stock clients send unasked when they begin (bus §11.2)."""
 
 TWIN_MARKERS: Final = frozenset({"_namespace_compat_twin", "_intent_compat_twin"})
+is_unmarked: Final = TWIN_MARKERS.isdisjoint
+"""Whether a context holds none of the markers of a twin, as nearly all."""
 
 LIFECYCLE: Final = frozenset({HANDLE, SPEAK, HANDLED, CANCELLED, MATCHED, UNMATCHED, SYNC})
 """What hardened mode relays to everybody (B-16)."""

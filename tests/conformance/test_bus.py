@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.bus.actions import Close, Effect, Joined, Refused, ToBus, ToParticipant
+from bridgehead.bus.actions import Close, Delivery, Effect, Joined, Refused, ToBus
 from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -199,7 +199,7 @@ def test_inbound(case: dict[str, Any]) -> None:
 
 def routed(participants: list[str], bridge: Bridge, effects: list[Effect]) -> list[dict[str, Any]]:
     """What was handed over now and what is held, in order of the participants."""
-    now = {effect.participant: effect.delivery for effect in effects if isinstance(effect, ToParticipant)}
+    now = {effect.participant: effect for effect in effects if isinstance(effect, Delivery)}
     deliver = []
     for participant_id in participants:
         participant = bridge.known.get(participant_id)
@@ -294,11 +294,11 @@ class Sequence:
     saw_emit_on_bus = saw_bus
 
     def saw_deliver(self, effects: list[Effect], expected: list[Any]) -> Any:
-        handed = [effect for effect in effects if isinstance(effect, ToParticipant)]
+        handed = [effect for effect in effects if isinstance(effect, Delivery)]
         checks_hops = any("hops" in entry for entry in expected)
         return [
-            {"to": effect.participant, "message": msgspec.json.decode(effect.delivery.body)}
-            | ({"hops": effect.delivery.hops} if checks_hops else {})
+            {"to": effect.participant, "message": msgspec.json.decode(effect.body)}
+            | ({"hops": effect.hops} if checks_hops else {})
             for effect in handed
         ]
 

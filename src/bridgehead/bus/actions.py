@@ -56,8 +56,9 @@ class Later(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """One message on its way to one participant, as the participant will read it."""
+    """Hand this message to the participant's transport, as the participant will read it; that ends it."""
 
+    participant: str
     topic: str
     body: bytes
     """Compact JSON of the message; its length is what queues are bounded by (B-42)."""
@@ -65,19 +66,11 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     hub_session: str | None
     offered_at: float
     signal: str = "destination"
-
-
-class ToParticipant(msgspec.Struct, frozen=True, gc=False):
-    """Hand this message to the participant's transport, which is what becomes of it."""
-
-    participant: str
-    delivery: Delivery
     waited_s: float = 0.0
 
     def outcome(self) -> Outcome:
-        told = self.delivery
-        size = len(told.body)
-        return Outcome(self.participant, "out", told.topic, "delivered", None, told.hub_session, size, self.waited_s)
+        size = len(self.body)
+        return Outcome(self.participant, "out", self.topic, "delivered", None, self.hub_session, size, self.waited_s)
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -185,6 +178,4 @@ class ForgetSkill(msgspec.Struct, frozen=True):
 
 
 StateChange = RememberSource | ForgetSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
-Effect = (
-    ToBus | Later | ToParticipant | Refused | Joined | Left | Close | Outcome | Undelivered | HubIgnored | StateChange
-)
+Effect = ToBus | Later | Delivery | Refused | Joined | Left | Close | Outcome | Undelivered | HubIgnored | StateChange

@@ -83,7 +83,7 @@ class Relay(HubListener):
         self._carry_out: dict[type, Callable[[Any], None]] = {
             actions.ToBus: self._write,
             actions.Later: self._write_later,
-            actions.ToParticipant: self._deliver,
+            actions.Delivery: self._deliver,
             actions.Outcome: self._count,
             actions.Refused: self._refuse,
             actions.Joined: self._joined,
@@ -295,9 +295,9 @@ class Relay(HubListener):
         loop = asyncio.get_running_loop()
         loop.call_later(effect.delay_s, lambda: self._execute(self.bridge.due(effect.message, self._now())))
 
-    def _deliver(self, effect: actions.ToParticipant) -> None:
+    def _deliver(self, effect: actions.Delivery) -> None:
         if (connection := self._connections.get(effect.participant)) is not None:
-            connection.deliver(effect.delivery)
+            connection.deliver(effect)
         self.counters.noted.append((effect.participant, "out", "delivered", None, effect.waited_s))
         if self._debug:
             self._announce_outcome(effect.outcome())

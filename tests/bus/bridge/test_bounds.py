@@ -81,7 +81,7 @@ def test_denials_are_told_to_the_hub_once_a_second() -> None:
 
 
 def delivery(body: bytes) -> Delivery:
-    return Delivery("t", body, 1, None, 0)
+    return Delivery("p", "t", body, 1, None, 0)
 
 
 def test_what_waits_is_bounded_by_number_and_by_size() -> None:

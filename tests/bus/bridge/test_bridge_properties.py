@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bridgehead.bus.actions import Close, Effect, Left, ToBus, ToParticipant
+from bridgehead.bus.actions import Close, Delivery, Effect, Left, ToBus
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.wire.message import Message
 from bus.support.bridging import UNLIMITED, all_outcomes, frame, handed_over, make_bridge, make_record, written
@@ -128,7 +128,7 @@ class Accounting(RuleBasedStateMachine):
         self.outcomes += len(all_outcomes(effects))
         self.echoes += [effect.message for effect in effects if isinstance(effect, ToBus)]
         for effect in effects:
-            if isinstance(effect, ToParticipant):
+            if isinstance(effect, Delivery):
                 participant = self.bridge.known.get(effect.participant)
                 assert participant is None or participant.connected or any(isinstance(e, Close) for e in effects)
 

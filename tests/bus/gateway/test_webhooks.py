@@ -30,7 +30,7 @@ def test_words_with_an_odd_utterance_id_go_to_the_one_who_has_waited_longest() -
         participant.waiting["u1"] = call
         for odd in ([], {}, 5, ""):
             said = Message("ovos.utterance.speak", {"utterance": "hm"}, {"utterance_id": odd})
-            participant.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
+            participant.deliver(Delivery("p", said.type, encode(said), 1, None, 0.0))
         assert msgspec.json.encode(call.speak).count(b"hm") == 4
 
     asyncio.run(main())
@@ -44,7 +44,7 @@ def test_words_without_an_id_stay_in_their_channel() -> None:
         for session in ("two", "the-managed-session", "one"):
             context = {"session": {"session_id": session}}
             said = Message("ovos.utterance.speak", {"utterance": session}, context)
-            participant.deliver(Delivery(said.type, encode(said), 1, None, 0.0))
+            participant.deliver(Delivery("p", said.type, encode(said), 1, None, 0.0))
         heard = {name: [said["utterance"] for said in call.speak] for name, call in calls.items()}
         assert heard == {"u1": ["one"], "u2": ["two"], "u3": ["the-managed-session"]}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bridgehead.bus.actions import Effect, Outcome, ToBus, ToParticipant
+from bridgehead.bus.actions import Delivery, Effect, Outcome, ToBus
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.record import ParticipantRecord, parse_record
@@ -40,9 +40,7 @@ def written(effects: list[Effect]) -> list[Message]:
 
 def handed_over(effects: list[Effect]) -> list[tuple[str, dict[str, Any]]]:
     return [
-        (effect.participant, msgspec.json.decode(effect.delivery.body))
-        for effect in effects
-        if isinstance(effect, ToParticipant)
+        (effect.participant, msgspec.json.decode(effect.body)) for effect in effects if isinstance(effect, Delivery)
     ]
 
 
@@ -52,7 +50,7 @@ def all_outcomes(effects: list[Effect]) -> list[Outcome]:
     for effect in effects:
         if isinstance(effect, Outcome):
             found.append(effect)
-        elif isinstance(effect, ToParticipant) or (isinstance(effect, ToBus) and effect.author is not None):
+        elif isinstance(effect, Delivery) or (isinstance(effect, ToBus) and effect.author is not None):
             found.append(effect.outcome())
     return found
 

@@ -277,7 +277,13 @@ class Bridge:
             self._offer(Offer(message, carried, hub_session, echo, named, hops), now, effects)
         return effects
 
-    def _adopt_session(self, offer: Offer) -> None:
+    def _end_questions(self, offer: Offer, recipients: Sequence[Match]) -> None:
+        self._hub_marks_ends = True
+        utterance_id = offer.message.context.get("utterance_id")
+        for participant, _signal in recipients:
+            participant.questions.end(offer.hub_session, utterance_id, held=not participant.connected)
+        if offer.hub_session == DEFAULT:
+            return
         for participant, _signal in self.known.by_session(offer.hub_session):
             if participant.record.mode == "manage":
                 local = participant.sessions[offer.hub_session]
@@ -286,18 +292,11 @@ class Bridge:
 
     def _offer(self, offer: Offer, now: float, effects: list[actions.Effect]) -> None:
         """Offer the message to everybody it concerns, adding what follows to `effects`."""
-        topic, rendered = offer.message.type, False
-        ends = topic == topics.HANDLED
-        if ends:
-            self._hub_marks_ends = True
-            if offer.hub_session != DEFAULT:
-                self._adopt_session(offer)
-        recipients = self._router.recipients(offer)
+        topic, rendered, recipients = offer.message.type, False, self._router.recipients(offer)
+        if topic == topics.HANDLED:
+            self._end_questions(offer, recipients)
         for participant, signal in recipients:
             self.offered += 1
-            if ends:
-                utterance_id, held = offer.message.context.get("utterance_id"), not participant.connected
-                participant.questions.end(offer.hub_session, utterance_id, held=held)
             obstacle = self._router.obstacle(participant, offer)
             if obstacle is None and self._restart.lasts:
                 obstacle = self._restart.obstacle(participant, offer.message, now)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from bridgehead.bus.actions import Close, CloseCode, Delivery, Effect, Left, Outcome, ToParticipant, Undelivered
+import msgspec
+
+from bridgehead.bus.actions import Close, CloseCode, Delivery, Effect, Left, Outcome, Undelivered
 from bridgehead.bus.bridge.routing import Offer
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
@@ -24,11 +26,12 @@ class Deliveries:
         self, participant: Participant, message: Message, offer: Offer, signal: str, now: float, effects: list[Effect]
     ) -> None:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
-        delivery = Delivery(offer.message.type, encode(message), offer.hops, offer.named_session, now, signal)
+        topic, session = offer.message.type, offer.named_session
+        delivery = Delivery(participant.id, topic, encode(message), offer.hops, session, now, signal)
         if not participant.connected:
             effects += self._hold(participant, delivery, now)
         elif not participant.stalled:
-            effects.append(ToParticipant(participant.id, delivery))
+            effects.append(delivery)
         elif participant.queued.fits(delivery, count=self._settings.max_queued, size=self._settings.max_queued_bytes):
             participant.queued.append(delivery)
         else:
@@ -41,7 +44,7 @@ class Deliveries:
     def catch_up(self, participant: Participant, now: float) -> list[Effect]:
         """Hand over everything that waited, oldest first."""
         waiting = (*participant.held.take_all(), *participant.queued.take_all())
-        return [ToParticipant(participant.id, one, max(0.0, now - one.offered_at)) for one in waiting]
+        return [msgspec.structs.replace(one, waited_s=max(0.0, now - one.offered_at)) for one in waiting]
 
     def set_aside(self, participant: Participant, now: float) -> list[Effect]:
         """At an ordinary disconnect the unsent messages wait for the reconnect."""

@@ -83,6 +83,7 @@ class Hub(Site):
         self.settings = settings or HubSettings()
         self._user_of = user_of
         self.counts: Counter[str] = Counter()
+        self.published = 0
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
         self._listeners: dict[object, OnMessage] = {}
@@ -190,7 +191,7 @@ class Hub(Site):
             while True:
                 for listener in self._others.get(sender, self._everybody):
                     listener(message)
-                self.counts["published"] += 1
+                self.published += 1
                 if not self._pending:
                     break
                 message, sender = self._pending.popleft()

@@ -215,7 +215,8 @@ class HubNames:
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""
-        if self._is_alone():
+        nobody_else = self._is_alone
+        if nobody_else():
             return False
         copy = self._copies.is_copy(message, now)
         if self._profile == "auto":

@@ -120,10 +120,9 @@ class Admission:
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message
-        if "destination" in context:
-            context = dict(context)
-            if foreign := self._readdress(participant, context):
-                return self._policy_denied(participant, message, "destination", foreign)
+        context = context.copy()
+        if "destination" in context and (foreign := self._readdress(participant, context)):
+            return self._policy_denied(participant, message, "destination", foreign)
         located = self._session_on_hub(participant, carried, channel)
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
@@ -137,7 +136,7 @@ class Admission:
         data = message.data
         if message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
-        context = {**context, "source": participant.source, "session": session}
+        context["source"], context["session"] = participant.source, session
         return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
     def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
@@ -179,7 +178,9 @@ class Admission:
         if not self._nat:
             return None if local == DEFAULT or carried is None else (local, local, carried)
         hub_id = participant.hub_ids.get(local) or hub_session_id(self._secret, participant.id, local)
-        return local, hub_id, {**(carried or {}), "session_id": hub_id}
+        session = {} if carried is None else carried.copy()
+        session["session_id"] = hub_id
+        return local, hub_id, session
 
     def _policy_denied(self, participant: Participant, message: Message, field: str, value: str) -> Denied:
         located = self._session_on_hub(participant, message.context.get("session"))

@@ -161,13 +161,14 @@ class Router:
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:
         """The message as this participant reads it: its own session id, hidden source, its names."""
         message, hub_session, session = offer.message, offer.hub_session, offer.session
-        topic, data, context = message.type, message.data, dict(message.context)
+        topic, data, context = message.type, message.data, message.context.copy()
         if session is not None:
             if participant.imposed.names:
                 session = participant.imposed.left_out(hub_session, session)
             local = participant.sessions.get(hub_session, hub_session)
             if local != hub_session:
-                session = {**session, "session_id": local}
+                session = session.copy()
+                session["session_id"] = local
                 if topic == topics.SYNC:
                     data = translate_sync(data, hub_session, local)
             context["session"] = session

@@ -143,7 +143,7 @@ class Relay(HubListener):
 
     def take(self, participant_id: str, frame: bytes, value: object = ABSENT, hops: object = 0) -> None:
         """The participant sent a frame; `value` is the message in it where it has been decoded already."""
-        now = self._now
+        now = self._now  # a function, not a method: see Bridge.received
         self._execute(self.bridge.received(participant_id, frame, now(), value, hops))
 
     def admits(self, participant_id: str) -> bool:
@@ -191,7 +191,7 @@ class Relay(HubListener):
         if self.watcher is not None:
             self.watcher(message)
         if self.holds_back is None or not self.holds_back(message):
-            now = self._now
+            now = self._now  # a function, not a method: see Bridge.received
             self._execute(self.bridge.hub_sent(message, now()))
 
     def offer(self, message: Message) -> None:

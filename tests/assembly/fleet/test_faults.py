@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy.exc import OperationalError
 
-from bridgehead.assembly.flows.fleet import MOST_ATTEMPTS
-from bridgehead.flows.words import RunStatus
+from bridgehead.assembly.flows.fleet import MOST_ATTEMPTS, FleetAddress
+from bridgehead.assembly.flows.worker import Worker
+from bridgehead.control_plane.records import EventFilter
+from bridgehead.errors import StoreError
+from bridgehead.flows.words import FLEET, RunStatus
 from support.postgres import PostgresServer
 
 from .conftest import Submit, TestFleet
@@ -95,3 +103,71 @@ def test_two_answers_at_once_are_one_and_two_workers_wake_one_run(fleet: TestFle
     assert sorted(told) == [0, 1]
     assert fleet.result(run) in ("built v1: one", "built v1: two")
     assert fleet.effects == ["built v1"]
+
+
+class UnluckyFleet:
+    """A fleet whose database fails now and then, each time as another library says it."""
+
+    def __init__(self) -> None:
+        self.store = self
+        self.failures: list[Exception] = [
+            OperationalError("SELECT 1", {}, psycopg.OperationalError("terminating connection")),  # DBOS cannot connect
+            StoreError("the record's server cannot be reached"),
+            TimeoutError("no connection of the pool is free"),
+        ]
+        self.woken: list[str] = []
+
+    def last_seq(self) -> int:
+        return 6
+
+    def waiting(self, _queue: str) -> list[Any]:
+        raise_first(self.failures, 3)
+        return []
+
+    def follow(self, after: int, *, stop: threading.Event, where: EventFilter) -> Iterator[Any]:
+        raise_first(self.failures, 2)
+        for seq in range(after + 1, 9):
+            yield SimpleNamespace(seq=seq, event=SimpleNamespace(run_id=f"run-{seq}", project=f"{FLEET}x"))
+        stop.set()
+
+    def wake(self, run_id: str) -> None:
+        if self.woken:
+            raise_first(self.failures, 1)
+        self.woken.append(run_id)
+
+
+def raise_first(failures: list[Exception], left: int) -> None:
+    if len(failures) == left:
+        raise failures.pop(0)
+
+
+def test_whatever_the_database_does_to_the_one_that_follows_answers_every_run_is_woken() -> None:
+    said: list[str] = []
+    worker = Worker(
+        FleetAddress("postgresql://nobody@/nowhere"), {}, "v1", queue="default", concurrency=1, say=said.append
+    )
+    worker._fleet = fleet = UnluckyFleet()  # type: ignore[assignment]
+    worker._follows.set()
+    worker._follow()
+    assert fleet.woken == ["run-7", "run-8"] and fleet.failures == []
+    assert [line.partition(": ")[2] for line in said] == [
+        "OperationalError; trying again",
+        "the record's server cannot be reached; trying again",
+        "TimeoutError; trying again",
+    ]
+
+
+def test_a_step_lasts_until_dbos_and_the_record_have_their_database_back() -> None:
+    said: list[str] = []
+    worker = Worker(
+        FleetAddress("postgresql://nobody@/nowhere"), {}, "v1", queue="default", concurrency=1, say=said.append
+    )
+    worker._fleet = fleet = UnluckyFleet()  # type: ignore[assignment]
+    del fleet.failures[2]
+
+    def work(store: Any) -> str:
+        for left in (2, 1):
+            raise_first(store.failures, left)
+        return "done"
+
+    assert worker._lasting(work) == "done" and len(said) == 2

@@ -200,10 +200,8 @@ class Worker:
             DBOS.register_queue(queue, worker_concurrency=self._concurrency, polling_interval_sec=QUEUE_POLL_SECONDS)
         for limit in self._limits.values():
             rate = limit.rate and QueueRateLimit(limit=limit.rate[0], period=limit.rate[1])
-            poll = QUEUE_POLL_SECONDS
-            DBOS.register_queue(
-                limit.queue, global_concurrency=limit.concurrency, limiter=rate, polling_interval_sec=poll
-            )
+            most, poll = limit.concurrency, QUEUE_POLL_SECONDS
+            DBOS.register_queue(limit.queue, global_concurrency=most, limiter=rate, polling_interval_sec=poll)
         if DBOS.get_latest_application_version()["version_name"] == self._version:
             self._schedule(scheduled)
         threading.Thread(target=self._follow, daemon=True).start()
@@ -286,14 +284,16 @@ class Worker:
 
     def _lasting(self, work: Callable[[Store], T]) -> T:
         """Done when the database lets us: a server that restarts is no reason to fail a run."""
+        from sqlalchemy.exc import DBAPIError  # what DBOS raises
+
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 return work(self._fleet.store)
-            except StoreError as error:
+            except (StoreError, DBAPIError) as error:
                 if self._stopping.is_set():
                     raise
-                self._say(f"the record cannot be used: {error.message}; trying again")
+                self._say(f"the record cannot be used: {_why(error)}; trying again")
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
@@ -391,17 +391,20 @@ class Worker:
     def _follow(self) -> None:
         """Wake runs as their answers are recorded, first those whose answers came while nobody did. One worker does."""
         wanted = EventFilter(kinds=("pending.answered",), parts=(Part.FLOWS,))
+        after: int | None = None
         self._follows.wait()
-        after = self._lasting(lambda store: store.last_seq())
-        self._lasting(lambda store: self._wake_answered())
         while not self._stopping.is_set():
             try:
+                if after is None:
+                    newest = self._fleet.store.last_seq()
+                    self._wake_answered()
+                    after = newest
                 for event in self._fleet.store.follow(after, stop=self._stopping, where=wanted):
                     if event.event.run_id and event.event.project.startswith(FLEET):
                         self._fleet.wake(event.event.run_id)
                     after = event.seq
-            except StoreError as error:
-                self._say(f"answers cannot be followed: {error.message}; trying again")
+            except Exception as error:  # DBOS', the record's or the connection's: nobody else wakes these runs
+                self._say(f"answers cannot be followed: {_why(error)}; trying again")
                 self._stopping.wait(FIRST_PAUSE_SECONDS)
 
     def _wake_answered(self) -> None:
@@ -432,19 +435,17 @@ class Worker:
 
     def _stay_alive(self, alive: psycopg.Connection[Any]) -> None:
         """Hold our lock, and recover the jobs of those who hold theirs no more. Of each version one worker does."""
-        import psycopg
         from dbos import DBOS
 
         recovers = False
+        follower, recoverer = (f"{self._address.schema} {name}" for name in (self._queue, self._version))
         while True:
             try:
                 if alive.closed:
                     alive, recovers = self._hold_lock(), False
-                if not self._follows.is_set() and _got_lock(
-                    alive, _FOLLOWER_LOCKS, f"{self._address.schema} {self._queue}"
-                ):
+                if not self._follows.is_set() and _got_lock(alive, _FOLLOWER_LOCKS, follower):
                     self._follows.set()
-                recovers = recovers or _got_lock(alive, _RECOVERY_LOCKS, f"{self._address.schema} {self._version}")
+                recovers = recovers or _got_lock(alive, _RECOVERY_LOCKS, recoverer)
                 running = []
                 if recovers:
                     running = self._fleet.client.list_workflows(
@@ -454,13 +455,17 @@ class Worker:
                     if _is_gone(alive, other):
                         self._say(f"worker {other} stopped responding; another worker takes over its runs")
                         DBOS._recover_pending_workflows([other])
-            except (psycopg.Error, BridgeheadError) as error:
-                self._say(f"the database cannot be reached: {type(error).__name__}; trying again")
+            except Exception as error:  # as above
+                self._say(f"the database cannot be reached: {_why(error)}; trying again")
                 alive.close()
             if self._stopping.wait(ALIVE_SECONDS):
                 self._follows.set()
                 alive.close()
                 return
+
+
+def _why(error: Exception) -> str:
+    return error.message if isinstance(error, BridgeheadError) else type(error).__name__
 
 
 def _got_lock(connection: psycopg.Connection[Any], space: int, name: str) -> bool:

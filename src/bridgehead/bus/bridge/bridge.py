@@ -265,8 +265,10 @@ class Bridge:
         names, context = self._names, message.context
         carried = context.get("session")
         readable = isinstance(carried, dict) and topics.is_unmarked(context)
-        if not readable and (odd := _oddity(message)):
-            effects.append(actions.HubIgnored(odd))
+        if not readable and has_malformed_carrier(message):
+            effects.append(actions.HubIgnored("malformed"))
+        elif not readable and topics.is_twin(message):
+            effects.append(actions.HubIgnored("twin"))
         elif names.translates and echo is None and names.is_copy(message, now):
             effects.append(actions.HubIgnored("duplicate"))
         else:
@@ -349,7 +351,7 @@ class Bridge:
     ) -> list[actions.Effect]:
         """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
         effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
-        find = self.known.get
+        find = self.known.get  # functions kept in an attribute are called faster from a local name
         participant = find(participant_id)
         if participant is None or not participant.connected:
             return effects
@@ -458,11 +460,6 @@ class Bridge:
             return []
         participant.stalled = False
         return self._deliveries.catch_up(participant, now)
-
-
-def _oddity(message: Message) -> str | None:
-    """What keeps a hub message from taking part in anything."""
-    return "malformed" if has_malformed_carrier(message) else "twin" if topics.is_twin(message) else None
 
 
 def _named(utterance_id: object) -> dict[str, Any]:

@@ -54,8 +54,7 @@ class OutcomeCounters:
         self._to_participant = Histogram()
 
     def count(self, outcome: Outcome) -> None:
-        what = (outcome.participant, outcome.direction, outcome.outcome, outcome.reason, outcome.waited_s)
-        self.noted.append(what)
+        self.noted.append((outcome.participant, outcome.direction, outcome.outcome, outcome.reason, outcome.waited_s))
 
     def add_up(self) -> None:
         # Most outcomes are like others and nothing waited, so few are left once equal ones are counted.

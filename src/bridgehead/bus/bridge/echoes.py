@@ -215,7 +215,7 @@ class HubNames:
 
     def is_copy(self, message: Message, now: float) -> bool:
         """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""
-        nobody_else = self._is_alone
+        nobody_else = self._is_alone  # a function, not a method: see Bridge.received
         if nobody_else():
             return False
         copy = self._copies.is_copy(message, now)

@@ -59,8 +59,7 @@ class Router:
         if named is None:
             return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
-            find = self._register.by_source
-            holder = find(named)
+            holder = self._register.by_source(named)
             return () if holder is None else ((holder, "destination"),)
         return self._gathered(offer)
 

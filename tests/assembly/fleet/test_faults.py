@@ -59,6 +59,24 @@ def test_runs_outlive_a_restart_of_the_database_and_cut_connections(
     assert set(fleet.effects) == {"first", "built v1", f"meet {key}"}
 
 
+def test_a_worker_whose_connections_are_cut_from_the_start_wakes_its_runs_all_the_same(
+    fleet: TestFleet, submit: Submit, postgres_server: PostgresServer
+) -> None:
+    run = submit("release", settings={"tag": "v1"})
+    fleet.worker()
+    with postgres_server.admin() as admin:
+        for _ in range(100):  # while it makes the connections by which it looks for answers
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dbos_transact_client'"
+            )
+            threading.Event().wait(0.02)
+    question = fleet.asked(run)
+
+    fleet.run("answer", question.id, "after all")
+
+    assert fleet.result(run) == "built v1: after all"
+
+
 def test_old_runs_go_on_with_the_version_they_began_with(fleet: TestFleet, submit: Submit, tmp_path: Path) -> None:
     old = fleet.worker()
     begun = submit("release", settings={"tag": "v1"})

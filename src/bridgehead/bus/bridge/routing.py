@@ -59,7 +59,8 @@ class Router:
         if named is None:
             return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
-            holder = self._register.by_source(named)
+            find = self._register.by_source  # a function, not a method: see Bridge.received
+            holder = find(named)
             return () if holder is None else ((holder, "destination"),)
         return self._gathered(offer)
 

@@ -52,6 +52,8 @@ class Backlog:
 OPEN_S: Final = 120.0
 """A question without an end marker counts as open for so long."""
 KEPT_WITHOUT_ENDS: Final = 64
+ROUNDING: Final = 0.001
+"""Of one message, which adding up many times must not cost."""
 VIOLATIONS: Final = 10
 VIOLATION_WINDOW_S: Final = 60.0
 
@@ -60,23 +62,20 @@ class TokenBucket:
     """`rate` per second sustained, `burst` at once."""
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
-        self.rate = rate
-        self.burst = self._tokens = float(burst)
-        self._at = now
+        self._each_s = 1.0 / rate
+        self._most_s = (burst + ROUNDING) / rate
+        self._full_at = now
+        """When the whole burst may be used again."""
 
     def take(self, now: float, cost: float = 1.0) -> bool:
         """Whether one more, or one that counts for several, is allowed at this moment."""
-        tokens, since = self._tokens, now - self._at
-        # A clock that stands still or steps back adds nothing and takes nothing away.
-        if since > 0.0:
-            self._at = now
-            tokens += since * self.rate
-            if tokens > self.burst:
-                tokens = self.burst
-        if tokens < cost:
-            self._tokens = tokens
+        used_s = self._full_at - now
+        if used_s < 0.0:
+            used_s = 0.0
+        used_s += cost * self._each_s
+        if used_s > self._most_s:
             return False
-        self._tokens = tokens - cost
+        self._full_at = now + used_s
         return True
 
 

@@ -284,13 +284,13 @@ class Worker:
 
     def _lasting(self, work: Callable[[Store], T]) -> T:
         """Done when the database lets us: a server that restarts is no reason to fail a run."""
-        from sqlalchemy.exc import DBAPIError  # what DBOS raises
+        from sqlalchemy.exc import InterfaceError, OperationalError  # what DBOS raises
 
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 return work(self._fleet.store)
-            except (StoreError, DBAPIError) as error:
+            except (StoreError, OperationalError, InterfaceError) as error:
                 if self._stopping.is_set():
                     raise
                 self._say(f"the record cannot be used: {_why(error)}; trying again")

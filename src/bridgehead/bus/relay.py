@@ -275,7 +275,7 @@ class Relay(HubListener):
         else:
             if alone and self.watcher is not None:
                 self.watcher(message)
-            written = self._transport.send(message, echo=not alone)
+            written = self._transport.send(message, not alone)
         if effect.author is None:
             return
         if not written:

@@ -82,7 +82,7 @@ class BusServer:
         self.upstream: Upstream | None = None
         self.fabric_link: HubLink | None = None
         self._registry: NatsRegistry | None = None
-        self._fabric_expects: Callable[[Audience], None] | None = None
+        self._fabric_expects: Callable[[Audience], None] = lambda _audience: None
         self._drain: Callable[[], Awaitable[None]] | None = None
         self._closing = AsyncExitStack()
         self.gateway_address = ""

@@ -260,7 +260,7 @@ def test_the_rate_is_kept_whatever_the_clock_does() -> None:
 
 
 def test_violations_count_only_within_their_minute() -> None:
-    count = ViolationCount(limit=3, window_s=60)
+    count = ViolationCount(limit=3)
     assert [count.too_many(t) for t in (0, 10, 61)] == [False, False, False]
     assert count.too_many(62)
 

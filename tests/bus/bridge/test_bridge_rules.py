@@ -9,7 +9,7 @@ import pytest
 from bridgehead.bus.actions import ForgetSkill, ToBus
 from bridgehead.bus.assistant.assistant import Assistant
 from bridgehead.bus.hub.health import LinkHealth
-from bridgehead.bus.participants.limits import KEPT_WITHOUT_ENDS, OpenQuestions
+from bridgehead.bus.participants.limits import KEPT_WITHOUT_ENDS, OPEN_S, OpenQuestions
 from bridgehead.bus.participants.participants import RememberedState
 from bridgehead.bus.participants.policy import SessionPolicy
 from bridgehead.bus.wire.message import Message
@@ -127,10 +127,21 @@ def test_a_hub_of_somebody_else_sends_every_echo() -> None:
 
 
 def test_questions_on_a_hub_that_marks_no_ends_are_neither_refused_nor_kept_for_ever() -> None:
-    questions = OpenQuestions()
-    assert [questions.begin("s", f"u{number}", 0.0, None) for number in range(1000)] == [None] * 1000
-    assert questions.begin("s", "u999", 0.0, None) == "twin"
+    questions = OpenQuestions(2)
+    assert [questions.begin("s", f"u{number}", 0.0, False) for number in range(1000)] == [None] * 1000
+    assert questions.begin("s", "u999", 0.0, False) == "twin"
     assert len(questions.take_all()) == KEPT_WITHOUT_ENDS
+
+
+def test_a_question_that_nobody_ended_may_be_asked_again_when_it_is_forgotten() -> None:
+    questions = OpenQuestions(1)
+    assert questions.begin("s", "u1", 0.0, True) is None
+    assert questions.begin("s", "u1", OPEN_S - 1, True) == "twin"
+    assert questions.begin("s", "u2", OPEN_S - 1, True) == "too_many_questions"
+    assert questions.begin("s", "u1", OPEN_S, True) is None
+    questions.allow(2)
+    assert questions.begin("s", "u2", OPEN_S, True) is None
+    assert questions.begin("s", "u3", OPEN_S, True) == "too_many_questions"
 
 
 @pytest.mark.parametrize("profile", ["spec", "auto"])

@@ -23,7 +23,7 @@ class Written:
 
     async def connect(self, listener: HubListener) -> None: ...
 
-    def send(self, message: Message, *, echo: bool = True) -> bool:
+    def send(self, message: Message, echo: bool = True) -> bool:
         self.messages.append(message)
         return True
 

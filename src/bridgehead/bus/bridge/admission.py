@@ -115,8 +115,8 @@ class Admission:
         """Judge a readable message and give it its session on the hub: translated, placed, gated."""
         terms, context = participant.terms, message.context
         carried = context.get("session")
-        readable = isinstance(carried, dict) and is_unmarked(context)
-        if not readable or not terms.freely_published[message.type]:
+        plain = isinstance(carried, dict) and is_unmarked(context) and terms.freely_published[message.type]
+        if not plain:
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message
@@ -134,7 +134,7 @@ class Admission:
             participant.imposed.note(participant.record.policy, hub_session, session)
             session = terms.gate(session)
         data = message.data
-        if message.type == SYNC and local != hub_session:
+        if not plain and message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
         context["source"], context["session"] = participant.source, session
         return Admitted(Message(message.type, data, context), hub_session, local, hops)

@@ -29,6 +29,7 @@ from bridgehead.bus.participants.sources import Sources
 from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations, has_malformed_carrier
 from bridgehead.bus.wire.session import DEFAULT, session_id
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, is_unmarked
 
 READING_S: Final = 0.25
 
@@ -262,21 +263,22 @@ class Bridge:
         """The hub carried `message`: offer it to whom it concerns."""
         effects: list[actions.Effect] = [] if now < self.known.due_at else self.tick(now)
         echo = self._echoes.answer(message, now) if self._echoes.waits else None
-        names, context = self._names, message.context
+        context = message.context
         carried = context.get("session")
-        readable = isinstance(carried, dict) and topics.is_unmarked(context)
-        if not readable and has_malformed_carrier(message):
-            effects.append(actions.HubIgnored("malformed"))
-        elif not readable and topics.is_twin(message):
-            effects.append(actions.HubIgnored("twin"))
-        elif names.translates and echo is None and names.is_copy(message, now):
-            effects.append(actions.HubIgnored("duplicate"))
-        else:
-            if names.translates and topics.spec_topic(message.type) != message.type:
-                message = topics.to_spec(message) or message
-            hub_session = session_id(carried)
-            named, hops = None if carried is None else hub_session, 1 if echo is None else echo.hops + 1
-            self._offer(Offer(message, carried, hub_session, echo, named, hops), now, effects)
+        if not isinstance(carried, dict) or not is_unmarked(context):
+            malformed = has_malformed_carrier(message)
+            if malformed or topics.is_twin(message):
+                effects.append(actions.HubIgnored("malformed" if malformed else "twin"))
+                return effects
+        if self._names.translates:
+            understood = self._names.read(message, echo, now)
+            if understood is None:
+                effects.append(actions.HubIgnored("duplicate"))
+                return effects
+            message = understood
+        hub_session = session_id(carried)
+        named, hops = None if carried is None else hub_session, 1 if echo is None else echo.hops + 1
+        self._offer(Offer(message, carried, hub_session, echo, named, hops), now, effects)
         return effects
 
     def _end_questions(self, offer: Offer, recipients: Sequence[Match]) -> None:
@@ -295,7 +297,7 @@ class Bridge:
     def _offer(self, offer: Offer, now: float, effects: list[actions.Effect]) -> None:
         """Offer the message to everybody it concerns, adding what follows to `effects`."""
         topic, rendered, recipients = offer.message.type, False, self._router.recipients(offer)
-        if topic == topics.HANDLED:
+        if topic == HANDLED:
             self._end_questions(offer, recipients)
         for participant, signal in recipients:
             self.offered += 1
@@ -311,7 +313,7 @@ class Bridge:
         if rendered:
             spoken = offer.message.forward(topics.SPEAK_B64, offer.message.data)
             effects.append(self._written(spoken, None, 0, now))
-        if (self._names.may_wait_for_audio or not recipients) and topic == topics.SPEAK and offer.echo is None:
+        if (self._names.may_wait_for_audio or not recipients) and topic == SPEAK and offer.echo is None:
             self._after_speech(offer, recipients, now, effects)
 
     def _after_speech(
@@ -356,57 +358,55 @@ class Bridge:
         if participant is None or not participant.connected:
             return effects
         self.taken += 1
-        verdict = self._admission.admit(participant, frame, value, hops, now)
+        verdict, size = self._admission.admit(participant, frame, value, hops, now), len(frame)
         if isinstance(verdict, Admitted):
-            effects += self._inject(participant, verdict, len(frame), now)
+            self._inject(participant, verdict, size, now, effects)
         elif isinstance(verdict, Ignored):
-            lost = actions.Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, len(frame))
-            effects.append(lost)
+            effects.append(actions.Outcome(participant_id, "in", verdict.topic, "dropped", verdict.reason, None, size))
         else:
-            effects += self._refuse(participant, verdict, len(frame), now)
+            effects += self._refuse(participant, verdict, size, now)
         return effects
 
-    def _inject(self, participant: Participant, admitted: Admitted, size: int, now: float) -> list[actions.Effect]:
+    def _inject(
+        self, participant: Participant, admitted: Admitted, size: int, now: float, effects: list[actions.Effect]
+    ) -> None:
+        """Write the message to the hub if there is room for it, adding what follows to `effects`."""
         message, hub_session = admitted.message, admitted.hub_session
-        topic = message.type
+        topic, context = message.type, message.context
         if self._stopping or not self._hub_is_up:
             reason = "shutdown" if self._stopping else "hub_down"
-            return [
-                actions.Refused(participant.id, reason, _named(message.context.get("utterance_id"))),
-                actions.Outcome(participant.id, "in", topic, "dropped", reason, hub_session, size),
-            ]
-        is_question, tracked = topic == topics.HANDLE, False
+            effects.append(actions.Refused(participant.id, reason, _named(context.get("utterance_id"))))
+            effects.append(actions.Outcome(participant.id, "in", topic, "dropped", reason, hub_session, size))
+            return
+        is_question = topic == HANDLE
         if is_question:
-            utterance_id = message.context.get("utterance_id")
-            limit = participant.record.limits.open_questions if self._hub_marks_ends else None
-            obstacle = participant.questions.begin(hub_session, utterance_id, now, limit)
+            obstacle = participant.questions.begin(hub_session, context.get("utterance_id"), now, self._hub_marks_ends)
             if obstacle is not None:
                 if obstacle == "twin":
-                    return [actions.Outcome(participant.id, "in", topic, "dropped", "twin", hub_session, size)]
-                return self._refuse(participant, Denied(obstacle, {}, topic), size, now)
-        elif topic in topics.TRACKED:
-            if not self._registrations.has_room(participant, admitted):
-                crowded = Denied("policy_denied", {"field": "type", "value": topic}, topic)
-                return self._refuse(participant, crowded, size, now)
-            tracked = True
-        effects: list[actions.Effect] = []
+                    effects.append(actions.Outcome(participant.id, "in", topic, "dropped", "twin", hub_session, size))
+                else:
+                    effects += self._refuse(participant, Denied(obstacle, {}, topic), size, now)
+                return
+        elif topic in topics.TRACKED and not self._registrations.has_room(participant, admitted):
+            crowded = Denied("policy_denied", {"field": "type", "value": topic}, topic)
+            effects += self._refuse(participant, crowded, size, now)
+            return
         if hub_session != participant.latest_session and hub_session != DEFAULT:
-            effects, owed = self._registrations.own_session(participant, admitted)
-            effects += self._originate(owed, now)
+            changes, owed = self._registrations.own_session(participant, admitted)
+            effects += changes + self._originate(owed, now)
         if admitted.hops or participant.hops:
             participant.hops[hub_session] = admitted.hops
-        if tracked:
+        if not is_question and topic in topics.TRACKED:
             effects += self._registrations.note(participant, admitted)
-        if participant.site is not None or "site_id" in message.context["session"]:
+        if participant.site is not None or "site_id" in context["session"]:
             self.known.place(participant, self._router.site_of(message))
-        alone = is_question and self._may_omit_echoes and "destination" not in message.context
+        alone = is_question and self._may_omit_echoes and "destination" not in context
         alone = alone and len(self.known.by_session(hub_session)) == 1
         if self._names.translates:
             message = self._names.written(message, now)
         if not alone:
             self._echoes.wrote(message, participant.id, admitted.hops, now)
         effects.append(actions.ToBus(message, participant.id, topic, hub_session, size, alone))
-        return effects
 
     def _refuse(self, participant: Participant, denied: Denied, size: int, now: float) -> list[actions.Effect]:
         effects: list[actions.Effect] = [actions.Refused(participant.id, denied.code, denied.details)]

@@ -26,8 +26,8 @@ class Deliveries:
         self, participant: Participant, message: Message, offer: Offer, signal: str, now: float, effects: list[Effect]
     ) -> None:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
-        topic, session = offer.message.type, offer.named_session
-        delivery = Delivery(participant.id, topic, encode(message), offer.hops, session, now, signal)
+        body, topic = encode(message), offer.message.type
+        delivery = Delivery(participant.id, topic, body, offer.hops, offer.named_session, now, signal)
         if not participant.connected:
             effects += self._hold(participant, delivery, now)
         elif not participant.stalled:

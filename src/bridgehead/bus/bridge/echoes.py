@@ -15,8 +15,9 @@ import msgspec
 
 from bridgehead.bus.bridge.settings import Profile
 from bridgehead.bus.participants.participants import Participant
+from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations, encode_ordered
-from bridgehead.bus.wire.topics import MATCHED, UNMATCHED, UPDATE_DEFAULT, has_counterpart, spec_topic, to_legacy
+from bridgehead.bus.wire.topics import has_counterpart, spec_topic, to_legacy, to_spec
 
 WINDOW_S: Final = 5.0
 _DIGEST_BYTES: Final = 16
@@ -213,23 +214,24 @@ class HubNames:
             return message
         return to_legacy(message) or message
 
-    def is_copy(self, message: Message, now: float) -> bool:
-        """Whether this unmarked message repeats one under its other name; also learns what the hub speaks."""
+    def read(self, message: Message, echo: Echo | None, now: float) -> Message | None:
+        """An unmarked message in our names, None if it repeats one under its other; also learns what the hub speaks."""
         nobody_else = self._is_alone  # a function, not a method: see Bridge.received
-        if nobody_else():
-            return False
-        copy = self._copies.is_copy(message, now)
-        if self._profile == "auto":
-            self._learn(message, now, copy=copy)
-        return copy
+        if echo is None and not nobody_else():
+            copy = self._copies.is_copy(message, now)
+            if self._profile == "auto":
+                self._learn(message, now, copy=copy)
+            if copy:
+                return None
+        return to_spec(message) if spec_topic(message.type) != message.type else message
 
     def _learn(self, message: Message, now: float, *, copy: bool) -> None:
-        if message.type == UPDATE_DEFAULT and self._own_hub:
+        if message.type == topics.UPDATE_DEFAULT and self._own_hub:
             # Says a core of the legacy generation when it starts and whenever somebody connects; nobody else does.
             self._speak(spec=False)
             return
         # Only what an orchestrator alone emits counts: skills of either generation run under cores of the other.
-        if spec_topic(message.type) not in (MATCHED, UNMATCHED):
+        if spec_topic(message.type) not in (topics.MATCHED, topics.UNMATCHED):
             return
         self.writes_spec(now)
         content = _digest(message, topic=False)

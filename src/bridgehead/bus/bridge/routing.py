@@ -14,6 +14,7 @@ from bridgehead.bus.participants.record import Grant, Role
 from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations
 from bridgehead.bus.wire.session import DEFAULT, Session
+from bridgehead.bus.wire.topics import SYNC
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
@@ -47,15 +48,16 @@ class Router:
         self._readiness = frozenset(settings.readiness_topics)
         self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
         """Topics that may concern others than those who use the session."""
-        self._hidden_source = settings.hidden_source
+        self._hidden_source, self._hop_limit = settings.hidden_source, settings.hop_limit
         self.keeps_to_sessions = self._by_session and topics.HANDLE not in self._beyond_sessions
         """Whether an utterance that names nobody can concern only those who use its session (B-21)."""
 
     def recipients(self, offer: Offer) -> Sequence[Match]:
         """Participants the message is offered to and the signal that matched first, in order of the participants."""
-        topic, named = offer.message.type, offer.message.context.get("destination")
-        if topic in self._beyond_sessions or self._always_by_session:
+        message = offer.message
+        if message.type in self._beyond_sessions or self._always_by_session:
             return self._gathered(offer)
+        named = message.context.get("destination")
         if named is None:
             return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
@@ -116,7 +118,7 @@ class Router:
             reason = self._topic_obstacle(participant, offer)
             if reason is not None:
                 return reason
-        return "hop_limit" if offer.hops > self._settings.hop_limit else None
+        return "hop_limit" if offer.hops > self._hop_limit else None
 
     def _topic_obstacle(self, participant: Participant, offer: Offer) -> str | None:
         message = offer.message
@@ -126,20 +128,17 @@ class Router:
             and not participant.hosts_skill_in(offer.hub_session)
         ):
             return "poll_filter"
-        if message.type == topics.SYNC and is_bare_sync(message):
+        if message.type == SYNC and is_bare_sync(message):
             return "session_bootstrap"
         if message.type == topics.UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
             return "not_granted"
-        if self._is_hardened(participant) and not self._passes_hardened(participant, offer):
+        is_set = self._settings.hardened
+        hardened = participant.record.role is not Role.PEER if is_set is None else is_set
+        if hardened and not self._passes_hardened(participant, offer):
             return "hardened"
         if not participant.record.deliver.match(message.type):
             return "deliver_pattern"
         return "rendered" if message.type == topics.SPEAK and not participant.record.tts else None
-
-    def _is_hardened(self, participant: Participant) -> bool:
-        if self._settings.hardened is not None:
-            return self._settings.hardened
-        return participant.record.role is not Role.PEER
 
     def _passes_hardened(self, participant: Participant, offer: Offer) -> bool:
         topic, record = offer.message.type, participant.record
@@ -148,7 +147,7 @@ class Router:
         # Readiness is a rule of its own, also for a host that the message names or that owns its session (B-49).
         if topic in self._readiness and participant.skills:
             return True
-        if (skill := topics.dispatched_skill(topic)) is not None and participant.hosts(offer.hub_session, skill):
+        if (offer.hub_session, topics.dispatched_skill(topic)) in participant.skills:
             return True
         return (
             (topics.is_poll(topic) and participant.hosts_skill_in(offer.hub_session))
@@ -160,21 +159,22 @@ class Router:
 
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:
         """The message as this participant reads it: its own session id, hidden source, its names."""
-        message, hub_session, session = offer.message, offer.hub_session, offer.session
-        topic, data, context = message.type, message.data, message.context.copy()
+        message, session = offer.message, offer.session
+        data, context = message.data, message.context.copy()
         if session is not None:
+            hub_session = offer.hub_session
             if participant.imposed.names:
                 session = participant.imposed.left_out(hub_session, session)
             local = participant.sessions.get(hub_session, hub_session)
             if local != hub_session:
                 session = session.copy()
                 session["session_id"] = local
-                if topic == topics.SYNC:
+                if message.type == SYNC:
                     data = translate_sync(data, hub_session, local)
             context["session"] = session
         if self._hidden_source is not None and "source" in context:
             context["source"] = self._hidden_source
-        message = Message(topic, data, context)
+        message = Message(message.type, data, context)
         return (topics.to_legacy(message) or message) if participant.terms.speaks_legacy else message
 
 

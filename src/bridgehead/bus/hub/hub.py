@@ -293,24 +293,20 @@ class HubMember(WatchedConversation):
 class MemoryTransport:
     """A place at a hub of this process."""
 
-    def __init__(self, hub: Hub, expect: Callable[[Audience], None] | None = None) -> None:
+    def __init__(self, hub: Hub, expect: Callable[[Audience], None] = lambda _audience: None) -> None:
         """`expect` is called with whom the bridge serves, for a hub that is part of a fabric."""
         self._hub = hub
-        self._expect = expect
+        self.expect: Final = expect
         self._listener_token: object | None = None
 
     async def connect(self, listener: HubListener) -> None:
         self._listener_token = self._hub.listen(listener.received, echo=False)
 
-    def send(self, message: Message, *, echo: bool = True) -> bool:
+    def send(self, message: Message, echo: bool = True) -> bool:
         if self._listener_token is None:
             return False
         self._hub.publish(message, None if echo else self._listener_token)
         return True
-
-    def expect(self, audience: Audience) -> None:
-        if self._expect is not None:
-            self._expect(audience)
 
     async def close(self) -> None:
         if self._listener_token is not None:

@@ -51,9 +51,9 @@ class Backlog:
 
 OPEN_S: Final = 120.0
 """A question without an end marker counts as open for so long."""
-KEPT_WITHOUT_ENDS: Final = 64
 ROUNDING: Final = 0.001
 """Of one message, which adding up many times must not cost."""
+KEPT_WITHOUT_ENDS: Final = 64
 VIOLATIONS: Final = 10
 VIOLATION_WINDOW_S: Final = 60.0
 
@@ -90,27 +90,29 @@ class OpenQuestion(msgspec.Struct, frozen=True, gc=False):
 class OpenQuestions:
     """Utterances of one participant that have no end yet, oldest first; what never ends is forgotten after a while."""
 
-    def __init__(self) -> None:
-        self._open: deque[OpenQuestion] = deque()
+    def __init__(self, limit: int) -> None:
         self._ended: deque[tuple[str, str | None]] = deque(maxlen=16)
+        self._open: deque[OpenQuestion] = deque()
+        self.allow(limit)
 
-    def begin(self, hub_session: str, utterance_id: object, now: float, limit: int | None) -> str | None:
+    def allow(self, limit: int) -> None:
+        self._limit = limit
+        self._open = deque(self._open, maxlen=max(limit, KEPT_WITHOUT_ENDS))
+
+    def begin(self, hub_session: str, utterance_id: object, now: float, ends_are_marked: bool) -> str | None:
         """One more begins, unless it is one too many, or a `twin`: open, or held for a reconnect, and asked again.
 
-        Without `limit`, where no hub marks ends, the oldest makes room.
+        Where no hub marks ends, nobody can have too many: the oldest makes room.
         """
-        named = utterance_id if isinstance(utterance_id, str) else None
-        if named:
-            asked = (hub_session, named)
-            if asked in self._ended or any((o.hub_session, o.utterance_id) == asked for o in self._open):
-                return "twin"
-        waiting = self._open
+        waiting, named = self._open, None
         while waiting and now - waiting[0].at >= OPEN_S:
             waiting.popleft()
-        if len(waiting) >= (KEPT_WITHOUT_ENDS if limit is None else limit):
-            if limit is not None:
-                return "too_many_questions"
-            waiting.popleft()
+        if isinstance(utterance_id, str) and utterance_id:
+            named, asked = utterance_id, (hub_session, utterance_id)
+            if asked in self._ended or any((o.hub_session, o.utterance_id) == asked for o in waiting):
+                return "twin"
+        if ends_are_marked and len(waiting) >= self._limit:
+            return "too_many_questions"
         waiting.append(OpenQuestion(hub_session, named, now))
         return None
 
@@ -137,14 +139,13 @@ class OpenQuestions:
 class ViolationCount:
     """Refusals of the last minute; too many of them end the connection."""
 
-    def __init__(self, *, limit: int = VIOLATIONS, window_s: float = VIOLATION_WINDOW_S) -> None:
-        self._window_s = window_s
+    def __init__(self, limit: int = VIOLATIONS) -> None:
         self._recent: deque[float] = deque(maxlen=limit)
 
     def too_many(self, now: float) -> bool:
         """Count one more, and say whether that was the last one tolerated."""
         self._recent.append(now)
-        return len(self._recent) == self._recent.maxlen and now - self._recent[0] < self._window_s
+        return len(self._recent) == self._recent.maxlen and now - self._recent[0] < VIOLATION_WINDOW_S
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:

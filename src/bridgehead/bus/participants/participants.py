@@ -89,7 +89,7 @@ class Participant:
         self.queued = Backlog()
         self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
         self.bytes_bucket = TokenBucket(record.bytes_per_second, record.burst_bytes, now)
-        self.questions = OpenQuestions()
+        self.questions = OpenQuestions(record.limits.open_questions)
         self.violations = ViolationCount()
         self.denied_event_at: float | None = None
         self.imposed = Imposed()
@@ -99,14 +99,12 @@ class Participant:
         if record.limits != self.record.limits:
             self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
             self.bytes_bucket = TokenBucket(record.bytes_per_second, record.burst_bytes, now)
+            self.questions.allow(record.limits.open_questions)
         self.record = record
         self.terms = Terms(record)
 
     def hosts_skill_in(self, hub_session: str) -> bool:
         return any(session == hub_session for session, _skill in self.skills)
-
-    def hosts(self, hub_session: str, skill_id: str) -> bool:
-        return (hub_session, skill_id) in self.skills
 
 
 class RememberedState(msgspec.Struct, frozen=True):

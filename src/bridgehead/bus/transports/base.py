@@ -46,7 +46,7 @@ class Transport(Protocol):
         """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""
         ...
 
-    def send(self, message: Message, *, echo: bool = True) -> bool:
+    def send(self, message: Message, echo: bool = True) -> bool:
         """Put a message on the hub without waiting; False when it takes nothing more. Our own leave the echo out."""
         ...
 

@@ -105,7 +105,7 @@ class NatsTransport:
         self._follower.expect(self._audience)
         await self._follower.begin(self._access)
 
-    def send(self, message: Message, *, echo: bool = True) -> bool:
+    def send(self, message: Message, echo: bool = True) -> bool:
         if self._publisher is None or self._listener is None:
             return False
         source = message.context.get("source")

@@ -33,7 +33,7 @@ class WebSocketTransport:
             raise
         self._conversation = conversation
 
-    def send(self, message: Message, *, echo: bool = True) -> bool:
+    def send(self, message: Message, echo: bool = True) -> bool:
         return self._conversation is not None and self._conversation.send(message)
 
     def expect(self, audience: Audience) -> None:

@@ -40,18 +40,20 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
 
     def reply(self, topic: str, data: dict[str, Any]) -> Message:
         """The answer to this message: source and destination change places where there are values to exchange."""
-        context = json_copy(self.context)
-        source = context.pop("source", None)
+        context, data = json_copy((self.context, data))
+        source = context.get("source")
+        if not isinstance(source, str) or not source:
+            context.pop("source", None)
+            source = None
         if "destination" in context:
             if addressed := destinations(context):
                 context["source"] = addressed[0]
             else:
                 del context["destination"]
         # A side without a counterpart stays as it was, so a reply to a broadcast goes to its source.
-        if isinstance(source, str) and source:
-            context.setdefault("source", source)
+        if source is not None:
             context["destination"] = source
-        return Message(topic, json_copy(data), context)
+        return Message(topic, data, context)
 
     def response(self, data: dict[str, Any]) -> Message:
         """`reply` under this topic plus `.response`, which only some topics have."""

@@ -35,11 +35,11 @@ class ReadSession(msgspec.Struct, frozen=True):
 
 def session_id(session: object) -> str:
     """The id of a session in whatever form it came; every form of absence is the default session."""
-    if isinstance(session, dict):
-        name = session.get("session_id")
-        if isinstance(name, str) and name:
-            return name
-    return DEFAULT
+    try:
+        name = session["session_id"]  # type: ignore[index]
+    except (KeyError, TypeError):
+        return DEFAULT
+    return name if isinstance(name, str) and name else DEFAULT
 
 
 def context_session_id(context: dict[str, Any]) -> str:

@@ -250,7 +250,7 @@ class BusServer:
             random_word=lambda: secrets.token_hex(3),
             # Our own hub uses specification names, and so does the fabric, which ends at hubs of ours.
             own_hub=self.hub is not None or self._registry is not None,
-            is_alone=self.hub.is_empty if self.hub is not None and self._registry is None else lambda: False,
+            others=self.hub.members if self.hub is not None and self._registry is None else lambda: 1,
             remembered=state.load(),
             records=self._directory.records,
             owner_of=self._owner_of,

@@ -92,7 +92,7 @@ def test_words_repeated_within_a_second_are_all_heard_and_each_copy_is_dropped_o
 
 def test_nothing_is_taken_for_a_copy_while_nobody_else_is_on_the_hub() -> None:
     members: list[str] = []
-    bridge = make_bridge(profile="auto", nat=False, own_hub=True, is_alone=lambda: not members)
+    bridge = make_bridge(profile="auto", nat=False, own_hub=True, others=lambda: len(members))
     bridge.connected(make_record("p1"), 0)
     said = [Message(name, {"utterance": "ok"}, {"destination": "p1"}) for name in (SPEAK, "speak")]
     assert [len(handed_over(bridge.hub_sent(message, 0))) for message in said] == [1, 1]

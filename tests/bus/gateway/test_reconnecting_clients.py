@@ -186,6 +186,36 @@ def test_a_satellite_moves_to_another_bridge_with_its_name_and_its_question(tmp_
     run(main())
 
 
+@pytest.mark.parametrize("follows", [True, False])
+def test_an_end_without_words_is_not_the_answer_to_a_question_that_was_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, follows: bool
+) -> None:
+    monkeypatch.setattr(client, "SECOND_ANSWER_S", 60.0 if follows else 0.05)
+
+    async def main() -> None:
+        agent = Waiting()
+        async with served_bus(tmp_path, agent=agent) as server:
+            satellite = await server.satellite("kitchen")
+            heard: list[str] = []
+            satellite.told = heard.append
+            asking = asyncio.create_task(satellite.ask("why"))
+            await until(lambda: agent.asked == ["why"])
+            cut(server, "kitchen")
+            await until(lambda: heard[-1:] == ["connected again"])
+            assert satellite._open is not None and server.hub is not None
+            # as it is where the words came to a bridge that we had left
+            ended = {"destination": "kitchen", "utterance_id": satellite._open.context["utterance_id"]}
+            server.hub.publish(Message("ovos.utterance.handled", {}, ended))
+            if follows:
+                agent.go_on.set()
+            spoken = await asking
+            assert (spoken.text, spoken.handled) == ("you said why" if follows else "", True)
+            agent.go_on.set()
+            await satellite.close()
+
+    run(main())
+
+
 def test_a_refused_question_is_not_sent_again(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bus(tmp_path) as server:

@@ -182,7 +182,7 @@ def test_a_member_that_does_not_read_is_cut_off_and_nobody_else_notices() -> Non
                 assert await reader.receive() == big
                 await sender.receive()
             assert hub.counts["slow_members"] == 1
-            assert hub.members == 2
+            assert hub.members() == 2
             stuck.peer.abort()
 
     run(main())
@@ -227,7 +227,7 @@ def test_pages_and_foreign_names_are_turned_away_before_the_upgrade(
                 await dial(Target(url, tuple(headers)), ClientConversation())
             except DialRefused as refused:
                 assert refused.status == 403 and not admitted
-                assert hub.members == 0
+                assert hub.members() == 0
             else:
                 assert admitted
 
@@ -284,7 +284,7 @@ def test_a_half_open_connection_is_found_and_dropped() -> None:
             alive = await member(url)
             silent = await member(url)
             silent.peer.pause_reading()
-            await until(lambda: hub.members == 1)
+            await until(lambda: hub.members() == 1)
             await alive.send(HELLO)
             assert await alive.receive() == HELLO
             silent.peer.abort()

@@ -44,7 +44,7 @@ class Bridge:
         secret: bytes,
         random_word: Callable[[], str],
         own_hub: bool = False,
-        is_alone: Callable[[], bool] = lambda: False,
+        others: Callable[[], int] = lambda: 1,
         remembered: RememberedState | None = None,
         records: Mapping[str, ParticipantRecord] | None = None,
         owner_of: Callable[[str], str | None] = lambda _name: None,
@@ -58,7 +58,7 @@ class Bridge:
         self._managed = ManagedSessions(secret, limit=settings.max_participants)
         self._admission = Admission(settings, self._sources, secret, self._managed)
         self._router = Router(settings, self.known)
-        self._names = HubNames(settings.profile, own_hub=own_hub, is_alone=is_alone)
+        self._names = HubNames(settings.profile, own_hub=own_hub, others=others)
         self._echoes = EchoTable()
         self._may_omit_echoes = own_hub and self._router.keeps_to_sessions
         self._deliveries = Deliveries(settings, self.known)
@@ -254,7 +254,7 @@ class Bridge:
         return [self._written(message, None, 0, now) for message in messages]
 
     def _written(self, message: Message, author: str | None, hops: int, now: float) -> actions.ToBus:
-        if self._names.translates:
+        if self._names.writes_legacy:
             message = self._names.written(message, now)
         self._echoes.wrote(message, author, hops, now)
         return actions.ToBus(message)
@@ -402,7 +402,7 @@ class Bridge:
             self.known.place(participant, self._router.site_of(message))
         alone = is_question and self._may_omit_echoes and "destination" not in context
         alone = alone and len(self.known.by_session(hub_session)) == 1
-        if self._names.translates:
+        if self._names.writes_legacy:
             message = self._names.written(message, now)
         if not alone:
             self._echoes.wrote(message, participant.id, admitted.hops, now)

@@ -183,15 +183,13 @@ def _digest(message: Message, *, topic: bool = True) -> bytes:
 class HubNames:
     """The edge between our names and the hub's."""
 
-    def __init__(
-        self, profile: Profile, *, own_hub: bool = False, is_alone: Callable[[], bool] = lambda: False
-    ) -> None:
-        """`is_alone` says whether nobody is on the hub but this process, which says everything once."""
+    def __init__(self, profile: Profile, *, own_hub: bool = False, others: Callable[[], int] = lambda: 1) -> None:
+        """`others` says how many are on the hub besides this process, which says everything once."""
         self._profile = profile
         self.translates = profile != "spec"
         """Whether the hub may use other names than ours; if not, nothing here needs to be asked."""
         self._own_hub = own_hub
-        self._is_alone = is_alone
+        self._others = others
         self._speak(spec=profile == "spec" or (profile == "auto" and own_hub))
         self._copies = CopyTable()
         self._proofs: deque[tuple[float, bytes]] = deque()
@@ -201,23 +199,22 @@ class HubNames:
         if self._proofs and self._proofs[0][0] + _PROOF_S <= now:
             self._proofs.clear()
             self._speak(spec=True)
-        return self._speaks_spec
+        return not self.writes_legacy
 
     def _speak(self, *, spec: bool) -> None:
-        self._speaks_spec = spec
+        self.writes_legacy = not spec
+        """Whether what is written has to go through `written`."""
         self.may_wait_for_audio = self.translates and not (self._own_hub and spec)
         """Whether skills of a foreign core may be here, which wait until what they said has been spoken."""
 
     def written(self, message: Message, now: float) -> Message:
         """`message` as this hub's listeners expect it."""
-        if (self._speaks_spec and not self._proofs) or self.writes_spec(now):
-            return message
-        return to_legacy(message) or message
+        return message if self.writes_spec(now) else to_legacy(message) or message
 
     def read(self, message: Message, echo: Echo | None, now: float) -> Message | None:
         """An unmarked message in our names, None if it repeats one under its other; also learns what the hub speaks."""
-        nobody_else = self._is_alone  # a function, not a method: see Bridge.received
-        if echo is None and not nobody_else():
+        others = self._others  # a function, not a method: see Bridge.received
+        if echo is None and others():
             copy = self._copies.is_copy(message, now)
             if self._profile == "auto":
                 self._learn(message, now, copy=copy)
@@ -226,6 +223,7 @@ class HubNames:
         return to_spec(message) if spec_topic(message.type) != message.type else message
 
     def _learn(self, message: Message, now: float, *, copy: bool) -> None:
+        self.writes_spec(now)
         if message.type == topics.UPDATE_DEFAULT and self._own_hub:
             # Says a core of the legacy generation when it starts and whenever somebody connects; nobody else does.
             self._speak(spec=False)
@@ -233,7 +231,6 @@ class HubNames:
         # Only what an orchestrator alone emits counts: skills of either generation run under cores of the other.
         if spec_topic(message.type) not in (topics.MATCHED, topics.UNMATCHED):
             return
-        self.writes_spec(now)
         content = _digest(message, topic=False)
         if copy:
             self._proofs = deque(proof for proof in self._proofs if proof[1] != content)

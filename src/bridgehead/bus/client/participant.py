@@ -34,6 +34,8 @@ from bridgehead.errors import BridgeheadError, ProtocolError
 CLAIM_HEADER: Final = "X-Bridgehead-Claimed-Id"
 FIRST_WAIT_S: Final = 0.25
 LONGEST_WAIT_S: Final = 15.0
+SECOND_ANSWER_S: Final = 3.0
+"""How long the answer to a question that was sent again may follow an end of the first one that came without words."""
 SENT_AWAY: Final = frozenset({1000, 1002, 1003, 1009, *CloseCode} - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER})
 """Ends after which nobody comes back by themselves: revoked, replaced, not admitted, violations, too large."""
 REFUSED: Final = {
@@ -98,6 +100,7 @@ class Satellite(Closing):
         self._turn = asyncio.Lock()
         self._open: Message | None = None
         """A question without an end; it survives a lost connection."""
+        self._asked_again = False
         self.participant = join.participant
         self.source = source
         self.session: Session = {}
@@ -156,6 +159,7 @@ class Satellite(Closing):
                         raise
             if self._open is not None:
                 await self._conversation.send(frames.outgoing(encode(self._open), 0))
+                self._asked_again = True
             self.told("connected again")
 
     async def send(self, message: Message, *, hops: int = 0) -> None:
@@ -189,11 +193,12 @@ class Satellite(Closing):
     async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 60.0) -> Spoken:
         """Say something and collect what is spoken until the round is over or `wait_s` have passed."""
         ours = secrets.token_hex(8)
-        self._open = self._utterance(text, lang, {"utterance_id": ours})
+        self._open, self._asked_again = self._utterance(text, lang, {"utterance_id": ours}), False
         said: list[dict[str, Any]] = []
         outcome: Literal["", "answer", "unmatched"] = ""
+        handled = False
         try:
-            async with asyncio.timeout(wait_s):
+            async with asyncio.timeout(wait_s) as limit:
                 await self.send(self._open)
                 while True:
                     event = await self.receive()
@@ -207,13 +212,17 @@ class Satellite(Closing):
                         said.append(event.message.data)
                     elif event.message.type == HANDLED and is_ours:
                         outcome = "answer" if event.message.data.get("is_answer") is True else outcome
-                        return Spoken(tuple(said), handled=True, outcome=outcome)
+                        if said or outcome or handled or not self._asked_again:
+                            return Spoken(tuple(said), handled=True, outcome=outcome)
+                        # What was said may have come to where we are no longer; a second answer is on its way then.
+                        handled = True
+                        limit.reschedule(asyncio.get_running_loop().time() + SECOND_ANSWER_S)
                     elif event.message.type == UNMATCHED and is_ours:
                         outcome = "unmatched"
                     elif event.message.type not in (SPEAK, HANDLED) or event.message.context.get("late") is True:
                         self.aside(event.message)
         except TimeoutError:
-            return Spoken(tuple(said), handled=False)
+            return Spoken(tuple(said), handled)
         finally:
             self._open = None
 

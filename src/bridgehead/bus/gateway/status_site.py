@@ -202,7 +202,7 @@ class MetricsEndpoint(Site):
         ]
         events: list[str] = []
         if self._hub is not None:
-            figures.append(("bridgehead_hub_members", "Programs on the hub.", self._hub.members))
+            figures.append(("bridgehead_hub_members", "Programs on the hub.", self._hub.members()))
             happened = {**self._hub.counts, "published": self._hub.published}
             counts = {f'event="{event}"': count for event, count in happened.items()}
             events = counter_lines("bridgehead_hub_events_total", "What happened on the hub.", counts)

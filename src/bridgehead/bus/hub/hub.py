@@ -86,6 +86,8 @@ class Hub(Site):
         self.published = 0
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
+        self.members: Final = self._members.__len__
+        """How many are connected; listeners inside this process do not count."""
         self._listeners: dict[object, OnMessage] = {}
         self._everybody: tuple[OnMessage, ...] = ()
         self._others: dict[object, tuple[OnMessage, ...]] = {}
@@ -95,10 +97,6 @@ class Hub(Site):
         self._notifying = False
         self._flush_due = False
         self._heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
-
-    @property
-    def members(self) -> int:
-        return len(self._members)
 
     # -- Site -----------------------------------------------------------------------------------------------------
 
@@ -127,10 +125,6 @@ class Hub(Site):
         return Answer(400, b'Can "Upgrade" only to "WebSocket".\n') if request.path == HUB_PATH else NOT_FOUND
 
     # -- members --------------------------------------------------------------------------------------------------
-
-    def is_empty(self) -> bool:
-        """Whether nobody is connected; listeners inside this process do not count."""
-        return not self._members
 
     def joined(self, member: HubMember) -> None:
         self._members[member] = None

@@ -161,7 +161,7 @@ def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_
             await until(lambda: hub.fabric_link._dialled._client.is_closed)
             hub.hub.publish(Message(speech.type, speech.data, {"source": "x", "destination": "hall"}))
             await until(lambda: reports(heard)[2:] == [{"participant": "hall", "reason": "absent"}])
-            await until(lambda: hub.fabric_link._dialled._listener_token is None)
+            await until(lambda: not hub._registry.reaches_others)
             hub.hub.publish(Message(speech.type, speech.data, {"source": "x", "destination": "attic"}))
             await until(lambda: reports(heard)[3:] == [{"participant": "attic", "reason": "absent"}])
 

@@ -54,6 +54,7 @@ def test_questions_are_lost_with_the_hub_that_took_them_and_not_before() -> None
     assert turns.lost(HUB_SILENT_S - 0.1) == []
     assert turns.lost(HUB_SILENT_S) == [one], "a has been silent for too long, b has not"
     turns.ended(end_of(two))
+    assert turns.taken(numbers[1], None) == [], "what is heard is not lost, whatever the hub says"
     assert turns.lost(100) == []
 
 
@@ -279,6 +280,41 @@ def test_the_turns_of_a_hub_that_dies_are_reported_and_another_takes_the_next(tm
             async with hub_of(nats.url, tmp_path / "h2", agent=ScriptedAgent()):
                 assert (await satellite.ask("and now")).text == "You said: and now"
             await satellite.close()
+
+    run(main())
+
+
+@needs_nats
+@pytest.mark.parametrize("answered", ["without a link", "into a link that breaks"])
+def test_an_answer_that_a_hub_gave_without_a_link_is_reported_when_it_is_back(tmp_path: Path, answered: str) -> None:
+    async def main() -> None:
+        agent = Slow()
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
+            hub_of(nats.url, tmp_path / "hub", agent=agent) as hub,
+        ):
+            satellite, second = await bridge.satellite("kitchen"), await bridge.satellite("study")
+            asking = asyncio.create_task(satellite.ask("why", wait_s=20))
+            await until(lambda: agent.asked == ["why"])
+            assert hub.fabric_link is not None and hub.hub is not None
+            fabric: Any = hub.fabric_link._dialled
+            heard: list[Message] = []
+            hub.hub.listen(heard.append)
+            link = fabric._client
+            if answered == "without a link":
+                await link.close()
+            else:
+                fabric._publisher._task.cancel()  # what it is given goes nowhere
+            agent.go_on.set()
+            await until(lambda: "ovos.utterance.handled" in [message.type for message in heard])
+            await link.close()
+            with pytest.raises(SendRefused, match="turn_lost"):
+                await asking
+            assert (await second.ask("and now")).text == "at last"
+            assert not fabric._open and len(fabric._ended) == 1
+            await satellite.close()
+            await second.close()
 
     run(main())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -15,15 +16,7 @@ from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.transports.base import Audience
 from bridgehead.bus.transports.nats import HUB_BEAT_S
-from bridgehead.bus.transports.nats_client import (
-    Follower,
-    NatsAccess,
-    Publisher,
-    Subjects,
-    close_nats,
-    open_nats,
-    untoken,
-)
+from bridgehead.bus.transports.nats_client import Follower, Publisher, Subjects, close_nats, open_nats, untoken
 from bridgehead.bus.transports.nats_registry import NatsRegistry
 from bridgehead.bus.wire.message import Malformed, Message, destinations, encode, read_frame
 from bridgehead.bus.wire.session import DEFAULT, context_session_id
@@ -32,7 +25,10 @@ from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
+    from bridgehead.bus.transports.nats_client import NatsAccess
+
 QUEUE: Final = "hubs"
+MOST_TURNS: Final = 1000
 
 
 class Fabric:
@@ -44,8 +40,10 @@ class Fabric:
         self._hub = hub
         self._access = access
         self._name = secrets.token_hex(8)
-        self._open: list[tuple[str, object]] = []
-        """Questions taken from bridges that have no end yet."""
+        self._open: deque[tuple[tuple[str, object], str]] = deque(maxlen=MOST_TURNS)
+        """Questions taken from bridges that have no end yet, and where their bridge is told what became of them."""
+        self._ended: deque[str] = deque(maxlen=MOST_TURNS)
+        """The same of those that ended: of a lost link nobody knows what the server still passed on."""
         self._taking: Any = None
         self._beating: asyncio.Task[None] | None = None
         self._subjects = Subjects(deployment)
@@ -59,8 +57,8 @@ class Fabric:
 
     async def connect(self, listener: HubLink) -> None:
         """Join the fabric; called by the link that keeps it up."""
+        unsure = len(self._ended)
         self._client = await open_nats(self._access, listener.lost, name="bridgehead hub")
-        self._open.clear()
         self._publisher = Publisher(self._client)
         self._follower = Follower(self._client, self._subjects, self._take)
         self._follower.expect(self._audience)
@@ -72,6 +70,8 @@ class Fabric:
         await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._unheard)
         await self._client.flush()  # the server knows of us when the link counts as up
         self._registry.reaches_others = True
+        for _ in range(unsure):
+            self._publisher.put(self._ended.popleft(), b"")  # means nothing to a bridge that has heard the end
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
 
@@ -97,9 +97,6 @@ class Fabric:
         self._registry.reaches_others = False
         if self._beating is not None:
             self._beating.cancel()
-        if self._listener_token is not None:
-            self._hub.stop_listening(self._listener_token)
-            self._listener_token = None
         for part in (self._publisher, self._follower):
             if part is not None:
                 part.stop()
@@ -115,13 +112,13 @@ class Fabric:
         """A participant somewhere said something; whoever waits for an answer learns that we have it."""
         if delivered.reply and self._publisher is not None:
             self._publisher.put(delivered.reply, self._name.encode())
-        self._take(delivered.data)
+        self._take(delivered.data, delivered.reply)
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: bytes, reply: str = "") -> None:
         read = read_frame(frame)
         if not isinstance(read, Malformed):
-            if read.message.type == HANDLE:
-                self._open.append(_turn(read.message))
+            if reply and read.message.type == HANDLE:
+                self._open.append((_turn(read.message), reply))
             self._hub.publish(read.message, self._listener_token)
 
     def _received(self, message: Message) -> None:
@@ -129,11 +126,14 @@ class Fabric:
         publisher, follower = self._publisher, self._follower
         if publisher is None or follower is None:
             return
-        if message.type == HANDLED and (turn := _turn(message)) in self._open:
-            self._open.remove(turn)
+        if message.type == HANDLED:
+            turn = _turn(message)
+            for over in [one for one in self._open if one[0] == turn][:1]:
+                self._open.remove(over)
+                self._ended.append(over[1])
         for subject in self._addressed(message):
             name = subject.rpartition(".")[2]
-            is_elsewhere = message.type == SPEAK and subject not in follower.followed
+            is_elsewhere = self._registry.reaches_others and message.type == SPEAK and subject not in follower.followed
             reply = self._subjects.taken(self._name, name) if is_elsewhere else ""
             if not publisher.put(subject, encode(message), reply) and is_elsewhere:
                 # not before the bridge here has seen it too, which must not report it again

@@ -85,7 +85,6 @@ class NatsTransport:
         self._access = access
         self._subjects = Subjects(deployment)
         self._turns = OpenTurns()
-        self._name = secrets.token_hex(8)
         self._watching: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._publisher: Publisher | None = None
@@ -95,7 +94,10 @@ class NatsTransport:
 
     async def connect(self, listener: HubListener) -> None:
         self._client = await open_nats(self._access, self._lost, name="bridgehead bridge")
-        self._turns = OpenTurns()
+        self._turns, self._name = (
+            OpenTurns(),
+            secrets.token_hex(8),
+        )  # what is said of earlier questions is not for these
         await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._taken)
         await self._client.subscribe(self._subjects.hubs, cb=self._hub_is_there)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
@@ -142,10 +144,9 @@ class NatsTransport:
             self._listener.received(read.message)
 
     async def _taken(self, delivered: Any) -> None:
-        """A hub has our question, or the server says that there is no hub."""
+        """A hub has our question, or the answer is lost: there is no hub, or it had no link when it answered."""
         number = int(delivered.subject.rpartition(".")[2])
-        hub = None if delivered.headers else delivered.data.decode()
-        self._report(self._turns.taken(number, hub))
+        self._report(self._turns.taken(number, delivered.data.decode() or None))
 
     async def _hub_is_there(self, delivered: Any) -> None:
         hub, _, leaves = delivered.data.decode().partition(" ")

@@ -11,7 +11,7 @@ import pytest
 
 from bridgehead.bus.assistant import host
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, Cancel, Emit
+from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, Cancel, Defer, Emit
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.wire.message import Message
 from bridgehead.contract.fencing import Fence
@@ -68,6 +68,29 @@ def test_a_question_that_waits_too_long_is_apologised_for_and_ends() -> None:
     effects = assistant.tick(21)
     assert len(spoken(effects)) == 2 and asked(effects) == []
     assert assistant.next_deadline() is None
+
+
+def named(speaker: str, word: str) -> Message:
+    message = said(speaker, word)
+    return Message(message.type, message.data, {**message.context, "utterance_id": word})
+
+
+def test_a_question_that_comes_by_way_of_two_bridges_is_asked_once() -> None:
+    assistant = Assistant(AssistantConfig(max_running=2))
+    assert asked(assistant.received(named("a", "u1"), 0)) == ["u1"]
+    assert assistant.received(named("a", "u1"), 0) == []
+    assert asked(assistant.received(named("b", "u1"), 0)) == ["u1"], "somebody else's has the same name"
+    assert assistant.received(named("a", "u2"), 0) == assistant.received(named("a", "u2"), 0) == []
+    assert asked(assistant.answered("r1", "x", now=1.0)) == ["u2"]
+    assert asked(assistant.answered("r2", "x", now=1.0)) == [], "what waits was not asked twice either"
+    assert asked(assistant.received(named("a", "u1"), 2)) == ["u1"], "it has been answered, and is asked for again"
+
+
+def test_a_question_that_is_answered_later_may_be_asked_again() -> None:
+    assistant = Assistant(AssistantConfig(later_s=60, timeout_s=10))
+    assistant.received(named("a", "u1"), 0)
+    assert any(isinstance(effect, Defer) for effect in assistant.tick(10))
+    assert asked(assistant.received(named("a", "u1"), 11)) == ["u1"]
 
 
 def test_a_stop_ends_what_waits_in_the_session_and_nothing_else() -> None:

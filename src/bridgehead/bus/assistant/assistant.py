@@ -185,7 +185,12 @@ class Assistant:
         return min((*(running.deadline for running in self._running.values()), *waiting), default=None)
 
     def _utterance(self, entry: Message, now: float) -> list[AssistantEffect]:
-        named = context_session_id(entry.context)
+        named, word = context_session_id(entry.context), entry.context.get("utterance_id")
+        speaker = _speaker(entry, named)
+        still_open = [*self._running.values(), *(one for one, _text in self._waiting.get(speaker, ()))]
+        names = [(o.speaker, o.session_id, o.entry.context.get("utterance_id")) for o in still_open if not o.deferred]
+        if word and (speaker, named, word) in names:
+            return []  # asked again by way of another bridge, to which its device has moved; one answer is enough
         if named == DEFAULT:
             self.store = merge_into_default(self.store, entry.context.get("session"))
             effective = self.store
@@ -198,7 +203,7 @@ class Assistant:
         request = _Asked(
             Message(entry.type, {}, entry.context),
             named,
-            _speaker(entry, named),
+            speaker,
             effective.get("output_lang") or lang,
             now + self._config.timeout_s,
         )
@@ -250,11 +255,8 @@ class Assistant:
 
     def _stopped(self, session: str, now: float) -> list[AssistantEffect]:
         effects: list[AssistantEffect] = []
-        open_here = [
-            name
-            for name, running in self._running.items()
-            if running.session_id == session and not running.deferred  # which has had its end marker
-        ]
+        # A deferred one has had its end marker.
+        open_here = [name for name, one in self._running.items() if one.session_id == session and not one.deferred]
         for name in open_here:
             effects += [Cancel(name), self._emit(self._running.pop(name).entry, HANDLED, {})]
         waiting_here = self._take_waiting(lambda waiting: waiting.session_id == session)
@@ -262,8 +264,7 @@ class Assistant:
 
     def _unmatched(self, entry: Message, lang: str | None) -> list[AssistantEffect]:
         data = {"utterances": entry.data["utterances"]} if "utterances" in entry.data else {}
-        if lang:
-            data["lang"] = lang
+        data |= {"lang": lang} if lang else {}
         return [self._emit(entry, UNMATCHED, data), self._emit(entry, HANDLED, {})]
 
     def _apologise(self, running: _Asked, because: str | None = None) -> list[AssistantEffect]:
@@ -324,8 +325,5 @@ def _first_text(utterances: object) -> str | None:
 
 def _is_denied(session: Session) -> bool:
     """Whether the session forbids this assistant; its own pipeline list is not read (B-66)."""
-    return (
-        PIPELINE in session.get("blacklisted_pipelines", ())
-        or SKILL in session.get("blacklisted_skills", ())
-        or INTENT in session.get("blacklisted_intents", ())
-    )
+    named = (("pipelines", PIPELINE), ("skills", SKILL), ("intents", INTENT))
+    return any(name in session.get(f"blacklisted_{kind}", ()) for kind, name in named)

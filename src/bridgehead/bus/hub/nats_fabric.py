@@ -128,7 +128,7 @@ class Fabric:
             return
         if message.type == HANDLED:
             turn = _turn(message)
-            for over in [one for one in self._open if one[0] == turn][:1]:
+            for over in [one for one in self._open if one[0] == turn][: None if turn[1] else 1]:
                 self._open.remove(over)
                 self._ended.append(over[1])
         for subject in self._addressed(message):

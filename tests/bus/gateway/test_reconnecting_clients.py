@@ -186,6 +186,31 @@ def test_a_satellite_moves_to_another_bridge_with_its_name_and_its_question(tmp_
     run(main())
 
 
+def test_words_that_were_heard_before_the_connection_broke_are_not_there_twice(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = Waiting()
+        async with served_bus(tmp_path, agent=agent) as server:
+            satellite = await server.satellite("kitchen")
+            heard: list[str] = []
+            adopt = satellite._adopt
+            satellite.told = heard.append
+            satellite._adopt = lambda message: (heard.append(message.type), adopt(message))[1]  # type: ignore[method-assign]
+            asking = asyncio.create_task(satellite.ask("why"))
+            await until(lambda: agent.asked == ["why"])
+            assert satellite._open is not None and server.hub is not None
+            context = {"destination": "kitchen", "utterance_id": satellite._open.context["utterance_id"]}
+            for said in ("first of all", "you said why"):
+                server.hub.publish(Message("ovos.utterance.speak", {"utterance": said}, context))
+            await until(lambda: heard == ["ovos.utterance.speak"] * 2)
+            cut(server, "kitchen")
+            await until(lambda: heard[-1:] == ["connected again"])
+            agent.go_on.set()
+            assert (await asking).text == "first of all\nyou said why"
+            await satellite.close()
+
+    run(main())
+
+
 @pytest.mark.parametrize("follows", [True, False])
 def test_an_end_without_words_is_not_the_answer_to_a_question_that_was_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, follows: bool

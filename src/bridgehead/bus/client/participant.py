@@ -209,7 +209,8 @@ class Satellite(Closing):
                         continue
                     is_ours = event.message.context.get("utterance_id", ours) == ours
                     if event.message.type == SPEAK and is_ours:
-                        said.append(event.message.data)
+                        if not self._asked_again or event.message.data not in said:  # heard before it was sent again
+                            said.append(event.message.data)
                     elif event.message.type == HANDLED and is_ours:
                         outcome = "answer" if event.message.data.get("is_answer") is True else outcome
                         if said or outcome or handled or not self._asked_again:

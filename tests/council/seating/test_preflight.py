@@ -17,9 +17,10 @@ from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.exchange import HttpReply
-from bridgehead.council.runtimes.machine import http_get
+from bridgehead.council.runtimes.machine import http_get, problem_of
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.errors import NotFound
+from bridgehead.host.command import CommandResult, Ended
 from bridgehead.testing.model_server import ModelServer
 
 TASK = BridgeInput(session_id="a", scope="src/", task_description="look", domains=("security", "testing", "api"))
@@ -137,6 +138,14 @@ def test_nobody_logged_in(
     outcome = refused(check(bridge, machine({bridge: stand_in(bridge, **answers)}, environment=environment)))
 
     assert (outcome.status, outcome.reason.partition(":")[0]) == expected
+
+
+def test_a_listing_that_fails_is_not_taken_for_a_missing_login(machine: StandIn, stand_in: StandIn) -> None:
+    outcome = refused(check("opencode", machine({"opencode": stand_in("opencode", models=(1, ""))})))
+    assert outcome.reason == "cli_error: opencode models: exit code 1"
+    assert outcome.message == "run `opencode models` to see what is wrong"
+    late = CommandResult(("opencode", "models"), Ended.TIMEOUT, 124, datetime(2026, 1, 1, tzinfo=UTC), 30.02)
+    assert problem_of(late) == "no answer within 30 s"
 
 
 CODEX_CONFIG = '[model_providers.mine]\nenv_key = "MY_KEY"\n'

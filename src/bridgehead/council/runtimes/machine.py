@@ -145,7 +145,7 @@ class Machine:
         shown = self.run(version)
         found = _VERSION.search(shown.text()) if shown.exit_code == 0 else None
         if found is None:
-            return Probe(None, problem=_problem(shown, self._probe_seconds))
+            return Probe(None, problem=problem_of(shown))
         helped = self.run(usage)
         return Probe(found[0], frozenset(_FLAG.findall(helped.text() + helped.error_text())))
 
@@ -179,7 +179,7 @@ def _probe_key(version: Command, usage: Command) -> str:
     return " ".join([path, str(found.st_mtime_ns), str(found.st_size), *version.argv[1:], *usage.argv[1:]])
 
 
-def _problem(result: CommandResult, limit_seconds: float) -> str:
+def problem_of(result: CommandResult) -> str:
     match result.ended:
         case Ended.NOT_STARTED:
             return result.reason or "cannot be started"
@@ -187,7 +187,7 @@ def _problem(result: CommandResult, limit_seconds: float) -> str:
             said = (result.error_text() or result.text()).strip().splitlines()
             return f"exit code {result.exit_code}" + (f": {said[0][:200]}" if said else "")
         case _:
-            return f"no answer within {limit_seconds:g} s"
+            return f"no answer within {result.duration_seconds:.0f} s"
 
 
 class ProbeFile(dict[str, Probe]):

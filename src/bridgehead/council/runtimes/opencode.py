@@ -17,7 +17,7 @@ from bridgehead.council.replies.reply import object_from
 from bridgehead.council.runtimes import base, cli, exchange
 from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.exchange import text_at
-from bridgehead.council.runtimes.machine import Machine
+from bridgehead.council.runtimes.machine import Machine, problem_of
 from bridgehead.host.command import CommandResult
 from bridgehead.host.confinement import XDG_FOLDERS
 
@@ -296,7 +296,8 @@ class OpencodeCli(cli.CliConnection):
             return None
         listing = self._list_models(machine)
         if listing.exit_code != 0:
-            return base.Barred(Status.SKIPPED, f"cli_error: opencode models ended with code {listing.exit_code}")
+            why = f"cli_error: opencode models: {problem_of(listing)}"
+            return base.Barred(Status.SKIPPED, why, "run `opencode models` to see what is wrong")
         return base.Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:

@@ -22,6 +22,7 @@ from bridgehead.bus.assistant.agents import ModelFailed
 from bridgehead.bus.assistant.assistant import SORRY
 from bridgehead.bus.interfaces import AgentQuestion
 from bridgehead.contract.pending import Answer
+from bridgehead.council.runtimes.machine import Machine
 from bridgehead.errors import ConfigError
 from bridgehead.testing.exchange import CallTool, ModelRequest, Say, ToolKind
 from bridgehead.testing.model_server import ModelServer
@@ -198,7 +199,10 @@ def test_tools_for_an_assistant_that_takes_none_are_refused(assembly: Assembly) 
 
 @pytest.mark.peer
 @pytest.mark.parametrize("name", [*TAKES_TOOLS, "acp:gemini", "acp:opencode"])
-def test_a_participant_gets_the_tools_its_record_names_and_no_others(tmp_path: Path, name: str) -> None:
+def test_a_participant_gets_the_tools_its_record_names_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(Machine.__init__.__kwdefaults__, "probe_seconds", 60.0)  # real programs on a busy machine
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
 

@@ -13,7 +13,7 @@ from bridgehead.bus.access.enrolment import revoke
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client import participant as client
 from bridgehead.bus.client.hub_client import HubClient
-from bridgehead.bus.client.participant import NotAdmitted, Satellite, SendRefused
+from bridgehead.bus.client.participant import NotAdmitted, Satellite, SendRefused, Spoken
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.wire.message import Message
@@ -47,17 +47,23 @@ class Waiting:
         return AgentAnswer(f"you said {question.text}")
 
 
+async def cut_while_asking(server: Served, agent: Waiting) -> tuple[Satellite, asyncio.Task[Spoken]]:
+    """A satellite that lost its connection with a question open, and is back."""
+    satellite = await server.satellite("kitchen")
+    heard: list[str] = []
+    satellite.told = heard.append
+    asking = asyncio.create_task(satellite.ask("why"))
+    await until(lambda: agent.asked == ["why"])
+    cut(server, "kitchen")
+    await until(lambda: heard[-1:] == ["connected again"])
+    return satellite, asking
+
+
 def test_a_lost_connection_is_made_again_and_an_open_question_is_asked_once(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Waiting()
         async with served_bus(tmp_path, agent=agent) as server:
-            satellite = await server.satellite("kitchen")
-            heard: list[str] = []
-            satellite.told = heard.append
-            asking = asyncio.create_task(satellite.ask("why"))
-            await until(lambda: agent.asked == ["why"])
-            cut(server, "kitchen")
-            await until(lambda: heard[-1:] == ["connected again"])
+            satellite, asking = await cut_while_asking(server, agent)
             agent.go_on.set()
             assert (await asking).text == "you said why"
             assert agent.asked == ["why"]
@@ -137,7 +143,9 @@ def test_whoever_was_sent_away_does_not_come_back(tmp_path: Path) -> None:
             assert ended.value.reason == "revoked"
             away = await server.satellite("study")
             cut(server, "study")
+            await until(lambda: "study" not in server.relay.connected)  # it comes back when it listens again
             revoke(server.folder, "study")
+            server.gateway.reload()
             with pytest.raises(NotAdmitted):
                 await away.receive()
 
@@ -220,13 +228,7 @@ def test_an_end_without_words_is_not_the_answer_to_a_question_that_was_sent_agai
     async def main() -> None:
         agent = Waiting()
         async with served_bus(tmp_path, agent=agent) as server:
-            satellite = await server.satellite("kitchen")
-            heard: list[str] = []
-            satellite.told = heard.append
-            asking = asyncio.create_task(satellite.ask("why"))
-            await until(lambda: agent.asked == ["why"])
-            cut(server, "kitchen")
-            await until(lambda: heard[-1:] == ["connected again"])
+            satellite, asking = await cut_while_asking(server, agent)
             assert satellite._open is not None and server.hub is not None
             # as it is where the words came to a bridge that we had left
             ended = {"destination": "kitchen", "utterance_id": satellite._open.context["utterance_id"]}

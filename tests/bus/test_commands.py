@@ -282,8 +282,9 @@ def test_something_is_said_to_one_participant_or_reported_as_not_delivered(tmp_p
         while absent.code == 0:  # the bus reads a new record within a moment, and until then knows nobody of that name
             absent = home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)
         assert absent.code == 2 and "'kitchen' did not receive it: absent" in absent.err
-        unknown = home.run("bus", "send", "--to", "kitschen", "--say", "dinner is ready")
-        assert unknown.code == 1 and "has no participant 'kitschen', so nothing was sent" in unknown.err
+        for said in (["--say", "dinner is ready"], ["ovos.stop"]):
+            unknown = home.run("bus", "send", "--to", "kitschen", *said)
+            assert unknown.code == 1 and "has no participant 'kitschen', so nothing was sent" in unknown.err
         in_vain = home.run("bus", "ask", "kitchen", "when?", "--wait", "0")
         assert in_vain.code == 2 and "participant list" in in_vain.err
         tail = home.start("bus", "tail", "--json", "--data", "--count", "1", "--join", "kitchen.join.json")
@@ -293,6 +294,9 @@ def test_something_is_said_to_one_participant_or_reported_as_not_delivered(tmp_p
         heard = json.loads(tail.stdout.readline())
         tail.communicate(timeout=10)
         assert (heard["topic"], heard["data"]) == ("ovos.utterance.speak", {"utterance": "dinner is ready"})
+        filtered = home.run("bus", "send", "--to", "kitchen", "system.reboot")
+        assert filtered.code == 2 and "'kitchen' did not receive it: hardened" in filtered.err
+        assert "hardened_extra" in filtered.err
 
 
 def test_the_policy_of_a_participant_is_what_is_in_force(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class Undelivered(msgspec.Struct, frozen=True):
-    """Speech for a participant that it will not get: it is `absent`, or did not come back or read in time."""
+    """Speech, or what the operator sent, that a participant will not get: it is `absent`, may not, or was too slow."""
 
     participant: str
     reason: str

@@ -73,7 +73,7 @@ KINDS: Final[dict[str, str]] = {
     "bus.joined": "a participant joined",
     "bus.left": "a participant left",
     "bus.certificate": "the certificate of the gateway expires soon",
-    "bus.undelivered": "speech did not reach its participant, and why",
+    "bus.undelivered": "speech, or what `bus send --to` sent, did not reach its participant, and why",
     "bus.refused": "connections were refused: how many since the last such event, and why",
     "bus.changed": "a participant's record was added or changed",
     "bus.revoked": "a participant's credential was revoked or has expired",

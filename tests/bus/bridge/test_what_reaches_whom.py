@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.actions import Later, Undelivered
+from bridgehead.bus.actions import Joined, Later, Undelivered
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.escalation import WAITING_EACH, Escalate, Escalation, PutOnHub, Release
 from bridgehead.bus.participants.policy import BadPolicy, SessionPolicy
@@ -145,6 +145,29 @@ def test_speech_for_somebody_who_is_gone_is_reported_whether_addressed_or_in_the
     assert told.context["destination"] == "timer" and told.context["source"] == "bridgehead"
     bridge.connected(make_record("kitchen"), 13)
     assert undelivered(bridge.hub_sent(speech(destination="kitchen"), 13)) == []
+
+
+def test_whatever_the_operator_sends_is_reported_if_it_does_not_arrive() -> None:
+    bridge = make_bridge(hardened=True, hardened_extra=["lamp.on"])
+    bridge.connected(make_record("kitchen"), 0)
+    bridge.connected(make_record("deaf", deliver=["lamp.*"]), 0)
+
+    def send(topic: str, to: str, source: str = "bridgehead-cli") -> list[tuple[str, str]]:
+        return undelivered(bridge.hub_sent(Message(topic, {}, {"source": source, "destination": to}), 0))
+
+    assert send("lamp.on", "kitchen") == send("ovos.utterance.speak", "kitchen") == []
+    assert send("lamp.off", "kitchen") == [("kitchen", "hardened")]
+    assert send("ovos.utterance.speak", "deaf") == [("deaf", "deliver_pattern")]
+    assert send("lamp.off", "kitchen", "a-skill") == [], "what programs say among themselves is no news"
+    bridge.disconnected("kitchen", 0, goodbye=True)
+    assert send("lamp.on", "kitchen") == [("kitchen", "absent")]
+    assert send("lamp.on", "kitchen", "a-skill") == send("lamp.on", "nobody") == []
+
+
+def test_nobody_is_the_operator() -> None:
+    bridge = make_bridge()
+    [joined] = [e for e in bridge.connected(make_record("p"), 0, claim="bridgehead-cli") if isinstance(e, Joined)]
+    assert joined.source != "bridgehead-cli"
 
 
 def test_speech_that_did_not_fit_or_was_not_read_is_reported() -> None:

@@ -51,7 +51,7 @@ class Bridge:
         now: float = 0.0,
     ) -> None:
         past = remembered or RememberedState()
-        reserved = (*settings.reserved_names, settings.hidden_source or settings.bridge_id)
+        reserved = (*settings.reserved_names, topics.OPERATOR, settings.hidden_source or settings.bridge_id)
         self.settings = settings
         self.known = Register()
         self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, owner_of)
@@ -278,7 +278,30 @@ class Bridge:
             message = understood
         hub_session = session_id(carried)
         named, hops = None if carried is None else hub_session, 1 if echo is None else echo.hops + 1
-        self._offer(Offer(message, carried, hub_session, echo, named, hops), now, effects)
+        offer = Offer(message, carried, hub_session, echo, named, hops)
+        topic, rendered, recipients = message.type, False, self._router.recipients(offer)
+        if topic == HANDLED:
+            self._end_questions(offer, recipients)
+        for participant, signal in recipients:
+            self.offered += 1
+            obstacle = self._router.obstacle(participant, offer)
+            if obstacle is None and self._restart.lasts:
+                obstacle = self._restart.obstacle(participant, message, now)
+            if obstacle is None:
+                addressed = self._router.addressed_to(participant, offer)
+                self._deliveries.deliver(participant, addressed, offer, signal, now, effects)
+            else:
+                effects.append(self._deliveries.dropped(participant, offer, obstacle))
+                rendered = rendered or obstacle == "rendered"
+                if obstacle != "rendered" and echo is None and context.get("source") == topics.OPERATOR:
+                    effects.append(actions.Undelivered(participant.id, obstacle, message))
+        if rendered:
+            effects.append(self._written(message.forward(topics.SPEAK_B64, message.data), None, 0, now))
+        if not recipients:
+            if echo is None and (topic == SPEAK or context.get("source") == topics.OPERATOR):
+                effects += [actions.Undelivered(name, "absent", message) for name in self._absent(offer)]
+        elif self._names.may_wait_for_audio and topic == SPEAK and echo is None:
+            effects += self._after_speech(message, recipients, now)
         return effects
 
     def _end_questions(self, offer: Offer, recipients: Sequence[Match]) -> None:
@@ -294,49 +317,22 @@ class Bridge:
                 channel = "" if local == offer.hub_session else local
                 self._managed.adopt(participant.record, offer.message.context["session"], channel)
 
-    def _offer(self, offer: Offer, now: float, effects: list[actions.Effect]) -> None:
-        """Offer the message to everybody it concerns, adding what follows to `effects`."""
-        topic, rendered, recipients = offer.message.type, False, self._router.recipients(offer)
-        if topic == HANDLED:
-            self._end_questions(offer, recipients)
-        for participant, signal in recipients:
-            self.offered += 1
-            obstacle = self._router.obstacle(participant, offer)
-            if obstacle is None and self._restart.lasts:
-                obstacle = self._restart.obstacle(participant, offer.message, now)
-            if obstacle is None:
-                message = self._router.addressed_to(participant, offer)
-                self._deliveries.deliver(participant, message, offer, signal, now, effects)
-            else:
-                effects.append(self._deliveries.dropped(participant, offer, obstacle))
-                rendered = rendered or obstacle == "rendered"
-        if rendered:
-            spoken = offer.message.forward(topics.SPEAK_B64, offer.message.data)
-            effects.append(self._written(spoken, None, 0, now))
-        if (self._names.may_wait_for_audio or not recipients) and topic == SPEAK and offer.echo is None:
-            self._after_speech(offer, recipients, now, effects)
-
-    def _after_speech(
-        self, offer: Offer, recipients: Sequence[Match], now: float, effects: list[actions.Effect]
-    ) -> None:
-        if not recipients:
-            effects += [actions.Undelivered(name, "absent", offer.message) for name in self._absent(offer)]
-        else:
-            # A skill that waits until it has been heard waits for these; who only reads has no audio to report (B-34).
-            reader = next((p for p, _ in recipients if p.connected and p.record.mode == "manage"), None)
-            if reader is not None:
-                context = {**offer.message.context, "source": reader.source}
-                context.pop("destination", None)
-                effects.append(self._written(Message(topics.AUDIO_STARTED, {}, context), None, 0, now))
-                # It speaks first and begins to wait after that, so the end must not come at once.
-                effects.append(actions.Later(Message(topics.AUDIO_ENDED, {}, context), READING_S))
+    def _after_speech(self, spoken: Message, recipients: Sequence[Match], now: float) -> list[actions.Effect]:
+        # A skill that waits until it has been heard waits for these; who only reads has no audio to report (B-34).
+        reader = next((p for p, _ in recipients if p.connected and p.record.mode == "manage"), None)
+        if reader is None:
+            return []
+        context = {k: v for k, v in spoken.context.items() if k != "destination"} | {"source": reader.source}
+        started = self._written(Message(topics.AUDIO_STARTED, {}, context), None, 0, now)
+        # It speaks first and begins to wait after that, so the end must not come at once.
+        return [started, actions.Later(Message(topics.AUDIO_ENDED, {}, context), READING_S)]
 
     def due(self, message: Message, now: float) -> list[actions.Effect]:
         """A message of our own whose time has come."""
         return [self._written(message, None, 0, now)] if self._hub_is_up and not self._stopping else []
 
     def _absent(self, offer: Offer) -> list[str]:
-        """Participants that speech is for and that are not there; nobody would notice otherwise."""
+        """Participants that a message is for and that are not there; nobody would notice otherwise."""
         named = [self._sources.owner(name) for name in destinations(offer.message.context)]
         return [owner for owner in dict.fromkeys(named or [self._left.get(offer.hub_session)]) if owner is not None]
 

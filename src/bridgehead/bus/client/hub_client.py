@@ -12,7 +12,7 @@ from bridgehead.bus.client.participant import Spoken, waits
 from bridgehead.bus.sockets.dial import ClientConversation, Closing, ConnectionEnded, Target, Unreachable, dial
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import Session, context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, PROBE, SPEAK, UNDELIVERED
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, OPERATOR, PROBE, SPEAK, UNDELIVERED
 
 PROBES = 4
 PAUSE_S = 0.05
@@ -71,7 +71,7 @@ class HubClient(Closing):
     async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 60.0) -> Spoken:
         """Say something in our own session and collect what is spoken until the round is over."""
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
-        asked = Message(HANDLE, data, {"source": "bridgehead-cli", "session": self.session})
+        asked = Message(HANDLE, data, {"source": OPERATOR, "session": self.session})
         try:
             await self.send(asked)
         except ConnectionEnded as ended:
@@ -102,7 +102,7 @@ class HubClient(Closing):
             async with asyncio.timeout(wait_s):
                 for _ in range(PROBES):
                     await asyncio.sleep(PAUSE_S)
-                    probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": "bridgehead-cli"})
+                    probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": OPERATOR})
                     await self.send(probe)
                     while (message := await self.receive()) != probe:
                         if message.type == UNDELIVERED:

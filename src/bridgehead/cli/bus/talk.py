@@ -25,7 +25,7 @@ from bridgehead.bus.gateway.status_site import SpeakRequest
 from bridgehead.bus.interfaces import Notice, typed_answer
 from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
-from bridgehead.bus.wire.topics import NOTICE, SPEAK
+from bridgehead.bus.wire.topics import NOTICE, OPERATOR, SPEAK
 from bridgehead.cli.bus.participants import settings_and_folder
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
@@ -39,6 +39,7 @@ MOST_WAITING: Final = 64
 CHAT_WAIT_S: Final = 600.0
 """An assistant says itself when it gives up; this is for one that says nothing at all."""
 WHO: Final = "`bridgehead bus participant list` shows who is enrolled; messages to a disconnected one are not kept"
+HARDENED: Final = "it receives the messages of a conversation; list more topics in hardened_extra of [bus]"
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +98,7 @@ def send(
     settings, folder = settings_and_folder(app, None)
     source = None if to is None else participant_source(folder, to)
     if to is not None and source is None:  # elsewhere it may be known
-        if say is not None and join is None and hub is None and settings.serving.nats is None:
+        if join is None and hub is None and settings.serving.nats is None:
             raise NotFound(f"the bus running here has no participant {to!r}, so nothing was sent", hint=WHO)
         source = to
 
@@ -116,7 +117,9 @@ def send(
             if isinstance(reached, Satellite):
                 await reached.settled(wait_s)
             elif source is not None and (problem := await reached.undelivered(wait_s)) is not None:
-                raise BridgeheadError(f"{str(to)!r} did not receive it: {problem}", hint=WHO)
+                otherwise = f"`bridgehead bus policy show {to}` shows what it receives"
+                hint = {"absent": WHO, "hardened": HARDENED}.get(problem, otherwise)
+                raise BridgeheadError(f"{str(to)!r} did not receive it: {problem}", hint=hint)
         app.emit({"sent": message.type}, lambda: f"sent {message.type}" + (f" to {to}" if to else ""))
         return ExitCode.DONE
 
@@ -164,7 +167,7 @@ def ask(app: App, participant: str, question: str, lang: str | None, wait_s: flo
 
 
 def _message(topic: str, data: bytes, to: str | None) -> Message:
-    context = {} if to is None else {"source": "bridgehead-cli", "destination": to}
+    context = {} if to is None else {"source": OPERATOR, "destination": to}
     parts = (msgspec.json.encode(topic), data, msgspec.json.encode(context))
     frame = b'{"type":%b,"data":%b,"context":%b}' % parts
     read = read_frame(frame)

@@ -287,16 +287,26 @@ def test_something_is_said_to_one_participant_or_reported_as_not_delivered(tmp_p
             assert unknown.code == 1 and "has no participant 'kitschen', so nothing was sent" in unknown.err
         in_vain = home.run("bus", "ask", "kitchen", "when?", "--wait", "0")
         assert in_vain.code == 2 and "participant list" in in_vain.err
+        assert _state_of(home, "kitchen") == "absent"
         tail = home.start("bus", "tail", "--json", "--data", "--count", "1", "--join", "kitchen.join.json")
+        while _state_of(home, "kitchen") == "absent":
+            assert tail.poll() is None
+        assert _state_of(home, "kitchen") == "connected"
+        filtered = home.run("bus", "send", "--to", "kitchen", "system.reboot")  # the hub is found without its address
+        assert filtered.code == 2 and "'kitchen' did not receive it: hardened" in filtered.err
+        assert "hardened_extra" in filtered.err
         while tail.poll() is None:
             home.run("bus", "send", "--to", "kitchen", "--say", "dinner is ready", *hub)
         assert tail.stdout is not None
         heard = json.loads(tail.stdout.readline())
         tail.communicate(timeout=10)
         assert (heard["topic"], heard["data"]) == ("ovos.utterance.speak", {"utterance": "dinner is ready"})
-        filtered = home.run("bus", "send", "--to", "kitchen", "system.reboot")
-        assert filtered.code == 2 and "'kitchen' did not receive it: hardened" in filtered.err
-        assert "hardened_extra" in filtered.err
+    assert _state_of(home, "kitchen") is None, "nobody knows without a bus"
+
+
+def _state_of(home: Machine, participant: str) -> object:
+    listed = home.run("bus", "participant", "list", "--json").json["participants"]
+    return next(one["state"] for one in listed if one["id"] == participant)
 
 
 def test_the_policy_of_a_participant_is_what_is_in_force(tmp_path: Path) -> None:

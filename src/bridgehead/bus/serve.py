@@ -356,7 +356,7 @@ class BusServer:
     async def _open_status_site(self) -> None:
         speaker = Speaker(self.relay, self._services.approvals)
         self.status_site = StatusSite(self.relay, self._status, self._services.clock, lambda: self.chat_url, speaker)
-        await self.status_site.open(self.folder, self.join_url, self._pin)
+        await self.status_site.open(self.folder, self.join_url, self._pin, self.hub_address)
         self._closing.push_async_callback(self.status_site.close, self.folder)
 
     # -- what others ask ------------------------------------------------------------------------------------------

@@ -61,12 +61,15 @@ def message_content(assembly: Assembly, number: int) -> MessageContent | None:
     return None if bridge is None else _ask(bridge, "/message", MessageContent, number=number)
 
 
-def participant_source(folder: StateFolder, participant_id: str) -> str | None:
-    """What messages for a participant are addressed to: the source it has now, else its name; None if the bridge that
-    runs does not know it.
-    """
+def running_status(folder: StateFolder) -> BusStatus | None:
+    """How the bridge stands that serves from this folder, None if none answers."""
     bridge = read_running(folder.path)
-    status = None if bridge is None else _ask(bridge, "/status", BusStatus)
+    return None if bridge is None else _ask(bridge, "/status", BusStatus)
+
+
+def participant_source(folder: StateFolder, participant_id: str) -> str | None:
+    """The source that a participant has now, else its name; None if the bridge that runs does not know it."""
+    status = running_status(folder)
     if status is None:
         return participant_id
     enrolled = participant_id if participant_id in folder.records() else None  # the bridge may not have read it yet
@@ -80,14 +83,12 @@ def new_chat_link(folder: StateFolder) -> str:
 
 def speak(folder: StateFolder, request: SpeakRequest, kind: type[Shape]) -> Shape:
     """Let the bridge that runs say something; a question is waited for."""
-    return _ask_running(folder, "/speak", kind, msgspec.json.encode(request), PATIENCE_S + request.wait_s)
+    return _ask_running(folder, "/speak", kind, msgspec.json.encode(request), request.wait_s)
 
 
-def _ask_running(
-    folder: StateFolder, path: str, kind: type[Shape], body: bytes, patience_s: float = PATIENCE_S
-) -> Shape:
+def _ask_running(folder: StateFolder, path: str, kind: type[Shape], body: bytes, wait_s: float = 0) -> Shape:
     bridge = read_running(folder.path)
-    told = None if bridge is None else _ask(bridge, path, kind, body=body, patience_s=patience_s)
+    told = None if bridge is None else _ask(bridge, path, kind, body=body, patience_s=PATIENCE_S + wait_s)
     if told is None:
         raise NotFound(f"no bus is running from {folder.path}", hint="`bridgehead bus serve` starts one")
     return told

@@ -57,10 +57,10 @@ class StatusSite(Site):
         self._sampling: asyncio.Task[None]
         self._running: RunningBridge
 
-    async def open(self, folder: StateFolder, join_url: str, pin: Pin) -> None:
+    async def open(self, folder: StateFolder, join_url: str, pin: Pin, hub_address: str) -> None:
         self._listener = await listen(self, LOOPBACK, 0)
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
-        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, pin)
+        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, pin, hub_address)
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:
@@ -147,6 +147,8 @@ class RunningBridge(msgspec.Struct, frozen=True):
     """Where participants connect."""
     pin: Pin = Pin()
     """What they recognise it by."""
+    hub_address: str = ""
+    """Of its own hub, where it has one."""
 
 
 def write_running(folder: Path, bridge: RunningBridge) -> None:

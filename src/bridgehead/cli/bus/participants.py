@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from bridgehead.assembly.bus import bus as assembled
+from bridgehead.assembly.bus.views import running_status
 from bridgehead.bus.access import enrolment
 from bridgehead.bus.access.certificates import GatewayCertificate, public_url
 from bridgehead.bus.access.enrolment import try_admission
@@ -30,6 +31,13 @@ def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, State
     assembly = app.assembly()
     settings = assembled.bus_settings(assembly, {"state": state})
     return settings, assembled.state_folder(assembly, settings)
+
+
+def hub_url(settings: BusSettings, folder: StateFolder) -> str:
+    """The configured hub, else the one of the bus running here."""
+    running = running_bridge(folder.path)
+    address = "" if running is None else running.hub_address
+    return settings.serving.hub or f"ws://{address or settings.serving.hub_listen}/core"
 
 
 @click.group(cls=Group)
@@ -60,9 +68,7 @@ def participant() -> None:
 @click.option("--token", is_flag=True, help="Issue a bearer token instead of a device key.")
 @click.option("--expires", metavar="D", help="Token lifetime, such as 90d.")
 @click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default: ID.join.json.")
-@click.option(
-    "--url", "urls", metavar="U", multiple=True, help="URL for the join file; repeatable, later ones are fallbacks."
-)
+@click.option("--url", "urls", metavar="U", multiple=True, help="URL for the join file; repeatable, for fallbacks.")
 @state_option
 @click.pass_obj
 def add_participant(
@@ -136,13 +142,14 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
 @state_option
 @click.pass_obj
 def list_participants(app: App, state: str | None) -> None:
-    """List enrolled participants and their rights."""
+    """List enrolled participants, and whether each is connected to the bus running here."""
     _settings, folder = settings_and_folder(app, state)
-    listed = enrolment.listing(folder, SystemClock().now())
-    head = ("id", "role", "mode", "credential", "expires")
-    rows = [(p.id, p.role, p.mode, p.credential, p.expires or "–") for p in listed]
+    status, listed = running_status(folder), enrolment.listing(folder, SystemClock().now())
+    states = {} if status is None else {p.id: p.state for p in status.participants}
+    head = ("id", "role", "mode", "credential", "expires", "state")
+    rows = [(p.id, p.role, p.mode, p.credential, p.expires or "–", states.get(p.id, "–")) for p in listed]
     app.emit(
-        {"participants": [msgspec.to_builtins(p) for p in listed]},
+        {"participants": [msgspec.to_builtins(p) | {"state": states.get(p.id)} for p in listed]},
         lambda: columns([head, *rows], width=120, flexible=0) if rows else "no participants yet\n",
     )
 
@@ -153,8 +160,7 @@ def list_participants(app: App, state: str | None) -> None:
 @click.pass_obj
 def revoke_participant(app: App, participant_id: str, state: str | None) -> None:
     """Revoke a participant's credential and grants; a running bridge disconnects it at once."""
-    _settings, folder = settings_and_folder(app, state)
-    enrolment.revoke(folder, participant_id)
+    enrolment.revoke(settings_and_folder(app, state)[1], participant_id)
     app.emit({"revoked": participant_id}, lambda: f"{participant_id} is revoked")
 
 
@@ -208,8 +214,7 @@ _show(policy)
 @click.pass_obj
 def set_policy(app: App, participant_id: str, key: str, value: str, state: str | None) -> None:
     """Set one key of a participant's record; a running bridge applies it to the next message."""
-    _settings, folder = settings_and_folder(app, state)
-    show_record(app, enrolment.set_key(folder, participant_id, key, value))
+    show_record(app, enrolment.set_key(settings_and_folder(app, state)[1], participant_id, key, value))
 
 
 @policy.command("test", cls=Command, examples=("bridgehead bus policy test kitchen message.json",))

@@ -26,7 +26,7 @@ from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import HUB_ADDRESS, Address, ServingSettings, check_bridge_url
 from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen as open_listener
-from bridgehead.cli.bus.participants import settings_and_folder
+from bridgehead.cli.bus.participants import hub_url, settings_and_folder
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App, columns
 from bridgehead.errors import UserError
@@ -39,16 +39,14 @@ MARKS = {"fine": "✓", "look": "!", "broken": "✗"}
 @click.command(cls=Command, examples=("bridgehead bus check", "bridgehead bus check --hub ws://127.0.0.1:8181/core"))
 @click.option("--hub", metavar="URL", help="Hub URL; default: the configured or embedded hub.")
 @click.option("--hub-token", metavar="TOKEN", help="Bearer token for the hub.")
-@click.option(
-    "--seconds", type=float, default=1.0, show_default=True, help="How long to listen to traffic, in seconds."
-)
+@click.option("--seconds", type=float, default=1.0, show_default=True, help="Seconds to listen to traffic.")
 @click.pass_obj
 def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> int:
     """Check a hub as a bridge would use it. Exits 1 if there is a problem."""
-    settings, _folder = settings_and_folder(app, None)
+    settings, folder = settings_and_folder(app, None)
     serving = settings.serving
     options = CheckOptions(
-        hub or serving.hub or f"ws://{serving.hub_listen}/core",
+        hub or hub_url(settings, folder),
         hub_token or serving.hub_token,
         seconds,
         assistant=serving.assistant is not None,
@@ -71,15 +69,12 @@ def link() -> None:
 @click.pass_obj
 def link_chat(app: App, state: str | None) -> None:
     """Print a new one-time link to the chat page of the bus running here, valid for ten minutes."""
-    _settings, folder = settings_and_folder(app, state)
-    url = new_chat_link(folder)
+    url = new_chat_link(settings_and_folder(app, state)[1])
     app.emit({"chat": url}, lambda: url)
 
 
 def _findings(findings: list[Finding]) -> str:
-    lines = [
-        f"{MARKS[found.state]} {found.sentence}" + (f"   → {found.fix}" if found.fix else "") for found in findings
-    ]
+    lines = [f"{MARKS[one.state]} {one.sentence}" + (f"   → {one.fix}" if one.fix else "") for one in findings]
     return escape_controls("\n".join(lines)) + "\n"
 
 

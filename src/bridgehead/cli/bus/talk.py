@@ -26,7 +26,7 @@ from bridgehead.bus.interfaces import Notice, typed_answer
 from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
 from bridgehead.bus.wire.topics import NOTICE, OPERATOR, SPEAK
-from bridgehead.cli.bus.participants import settings_and_folder
+from bridgehead.cli.bus.participants import hub_url, settings_and_folder
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
 from bridgehead.errors import BridgeheadError, NotFound, UserError
@@ -38,7 +38,7 @@ PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
 CHAT_WAIT_S: Final = 600.0
 """An assistant says itself when it gives up; this is for one that says nothing at all."""
-WHO: Final = "`bridgehead bus participant list` shows who is enrolled; messages to a disconnected one are not kept"
+WHO: Final = "`bridgehead bus participant list` shows who is connected; messages to a disconnected one are not kept"
 HARDENED: Final = "it receives the messages of a conversation; list more topics in hardened_extra of [bus]"
 
 
@@ -53,8 +53,8 @@ async def _reach(app: App, join: Path | None, hub: str | None, token: str | None
         return await Satellite.connect(read_join_file(join))
     if hub is not None:
         return await HubClient.connect(hub, token=token)
-    serving = settings_and_folder(app, None)[0].serving
-    return await HubClient.connect(serving.hub or f"ws://{serving.hub_listen}/core", token=token or serving.hub_token)
+    settings, folder = settings_and_folder(app, None)
+    return await HubClient.connect(hub_url(settings, folder), token=token or settings.serving.hub_token)
 
 
 def _talk(main: Coroutine[Any, Any, int]) -> int:
@@ -108,11 +108,8 @@ def send(
                 spoken = await reached.ask(say, lang, wait_s=wait_s)
                 app.emit(_spoken(spoken), partial(_words, spoken))
                 return ExitCode.DONE if spoken.handled else ExitCode.FAILURE
-            if say is not None:
-                topic_and_data = (SPEAK, msgspec.json.encode({"utterance": say} | ({"lang": lang} if lang else {})))
-            else:
-                topic_and_data = topic or "", (data or "{}").encode()
-            message = _message(*topic_and_data, source)
+            speech = msgspec.json.encode({"utterance": say} | ({"lang": lang} if lang else {}))
+            message = _message(topic or SPEAK, speech if topic is None else (data or "{}").encode(), source)
             await reached.send(message)
             if isinstance(reached, Satellite):
                 await reached.settled(wait_s)

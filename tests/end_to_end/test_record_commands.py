@@ -113,11 +113,13 @@ def test_a_reader_that_leaves_early_is_no_error(user: Machine) -> None:
 
 def test_pending_shows_who_waits_and_how_to_answer(user: Machine) -> None:
     item = ask(user, origin="runtime codex", choices=("retry", "skip"), advice="codex login")
+    spoken = ask(user, key="k2", part=Part.BUS, kind=PendingKind.BUS_APPROVAL, origin="bus", title="oven off?")
 
     shown = user.run("pending").out
 
     assert item in shown and "runtime codex" in shown
     assert f"codex login, then bridgehead answer {item} retry|skip" in shown
+    assert f"bridgehead answer {spoken} TEXT" in shown
 
 
 def test_the_question_itself_is_shown_with_its_choices_and_schema(user: Machine) -> None:

@@ -24,6 +24,7 @@ from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock
 
 MAX_MESSAGE_BYTES = 1 << 20
+STATES = {"connected": "connected", "grace": "reconnecting", "absent": "offline", None: "–"}
 state_option = click.option("--state", metavar="DIR", help="State directory of the bridge.")
 
 
@@ -146,11 +147,11 @@ def list_participants(app: App, state: str | None) -> None:
     _settings, folder = settings_and_folder(app, state)
     status, listed = running_status(folder), enrolment.listing(folder, SystemClock().now())
     states = {} if status is None else {p.id: p.state for p in status.participants}
-    head = ("id", "role", "mode", "credential", "expires", "state")
-    rows = [(p.id, p.role, p.mode, p.credential, p.expires or "–", states.get(p.id, "–")) for p in listed]
+    rows = [("id", "role", "mode", "credential", "expires", "state")]
+    rows += [(p.id, p.role, p.mode, p.credential, p.expires or "–", STATES[states.get(p.id)]) for p in listed]
     app.emit(
         {"participants": [msgspec.to_builtins(p) | {"state": states.get(p.id)} for p in listed]},
-        lambda: columns([head, *rows], width=120, flexible=0) if rows else "no participants yet\n",
+        lambda: columns(rows, width=120, flexible=0) if listed else "no participants yet\n",
     )
 
 

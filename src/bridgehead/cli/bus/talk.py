@@ -134,8 +134,7 @@ def send(
 @click.pass_obj
 def announce(app: App, text: str, site: str | None, lang: str | None, state: str | None) -> int:
     """Speak TEXT to every connected participant of the bus running here. Exits 2 if there is none."""
-    folder = settings_and_folder(app, state)[1]
-    told = speak(folder, SpeakRequest(text, lang, site, wait_s=0), Told)
+    told = speak(settings_and_folder(app, state)[1], SpeakRequest(text, lang, site, wait_s=0), Told)
     if not told.participants:
         raise BridgeheadError("no participant is connected" + (f" at {site}" if site else ""), hint=WHO)
     app.emit({"told": list(told.participants)}, lambda: f"told {', '.join(told.participants)}")

@@ -13,7 +13,7 @@ import msgspec
 from bridgehead.assembly.pending import council_of, grouped, pending_list
 from bridgehead.cli.output import App, ago, columns, one_line, user_name
 from bridgehead.contract.pending import SAYS_SCHEMA, Answer, PendingItem
-from bridgehead.contract.record_words import AnswerStatus, PendingState
+from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.host.clock import SystemClock, iso_ms, parse_iso
@@ -134,6 +134,6 @@ def _how(item: PendingItem) -> str:
         by = f" by {item.answer.by}" if item.answer and item.answer.by else ""
         return f"{item.state}{by}"
     question = item.question
-    reply = "|".join(question.offers) or PLAIN.get(str((question.schema or {}).get("type")), "--file FILE")
-    command = f"bridgehead answer {item.id} {reply}"
-    return f"{question.advice}, then {command}" if question.advice else command
+    text = "TEXT" if question.part is Part.BUS else "--file FILE"  # what people are asked by voice is short
+    reply = "|".join(question.offers) or PLAIN.get(str((question.schema or {}).get("type")), text)
+    return (f"{question.advice}, then " if question.advice else "") + f"bridgehead answer {item.id} {reply}"

@@ -161,7 +161,8 @@ def test_whatever_the_operator_sends_is_reported_if_it_does_not_arrive() -> None
     assert send("lamp.off", "kitchen", "a-skill") == [], "what programs say among themselves is no news"
     bridge.disconnected("kitchen", 0, goodbye=True)
     assert send("lamp.on", "kitchen") == [("kitchen", "absent")]
-    assert send("lamp.on", "kitchen", "a-skill") == send("lamp.on", "nobody") == []
+    assert send("lamp.on", "nobody") == [("nobody", "absent")], "the name may be misspelt"
+    assert send("lamp.on", "kitchen", "a-skill") == send("lamp.on", "nobody", "a-skill") == []
 
 
 def test_nobody_is_the_operator() -> None:

@@ -171,6 +171,44 @@ def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_
     run(main())
 
 
+@needs_nats
+def test_whoever_speaks_learns_at_any_hub_that_it_did_not_arrive(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            hub_of(nats.url, tmp_path / "hub") as hub,
+            hub_of(nats.url, tmp_path / "far", max_held=1) as far,
+            served_bus(tmp_path / "b1", hub=nats.url, max_held=1) as bridge,
+        ):
+            heard: list[Message] = []
+            assert hub.hub is not None and hub._registry is not None
+            hub.hub.listen(heard.append)
+
+            def send(to: str, topic: str = "ovos.utterance.speak") -> None:
+                hub.hub.publish(Message(topic, {}, {"source": "bridgehead-cli", "destination": to}))  # type: ignore[union-attr]
+
+            def reports() -> list[tuple[object, object]]:
+                told = [message.data for message in heard if message.type == "bridgehead.undelivered"]
+                return [(data["participant"], data["reason"]) for data in told]
+
+            for at, name in ((far, "den"), (bridge, "attic")):
+                satellite = await at.satellite(name)
+                await until(lambda at=at, name=name: follows(at, name) and hub._registry.is_elsewhere(name))
+                heard.clear()
+                send(name, "system.reboot")
+                await until(lambda name=name: reports() == [(name, "hardened")])
+                satellite._conversation.peer.abort()
+                await until(lambda at=at, name=name: not at.relay.bridge.known.get(name).connected)
+                send(name)
+                send(name)
+                await until(lambda name=name: reports()[1:] == [(name, "hold_overflow")])
+            heard.clear()
+            send("nobody")
+            await until(lambda: reports() == [("nobody", "absent")])
+
+    run(main())
+
+
 def follows(server: Served, name: str) -> bool:
     """Whether the fabric brings this server what is for this source or site."""
     subjects = Subjects("home")

@@ -333,7 +333,9 @@ class Bridge:
 
     def _absent(self, offer: Offer) -> list[str]:
         """Participants that a message is for and that are not there; nobody would notice otherwise."""
-        named = [self._sources.owner(name) for name in destinations(offer.message.context)]
+        context = offer.message.context
+        unknown = context.get("source") == topics.OPERATOR  # who may have misspelt it; others speak to programs, too
+        named = [self._sources.owner(name) or (name if unknown else None) for name in destinations(context)]
         return [owner for owner in dict.fromkeys(named or [self._left.get(offer.hub_session)]) if owner is not None]
 
     def tell_undelivered(self, report: actions.Undelivered, now: float) -> list[actions.Effect]:

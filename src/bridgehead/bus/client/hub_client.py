@@ -31,8 +31,7 @@ class HubClient(Closing):
 
     @classmethod
     async def connect(cls, url: str, *, token: str | None = None) -> Self:
-        headers = (("Authorization", f"Bearer {token}"),) if token else ()
-        client = cls(Target(url, headers))
+        client = cls(Target(url, (("Authorization", f"Bearer {token}"),) if token else ()))
         await client._dial()
         return client
 
@@ -93,11 +92,8 @@ class HubClient(Closing):
             return Spoken(tuple(said), handled=False)
 
     async def undelivered(self, wait_s: float = 5.0) -> str | None:
-        """Why the message that was just sent did not reach its participant; None if nobody says so.
-
-        The hub keeps the order of what it is sent, and a bridge in its process answers within a few turns of the loop:
-        after as many words of ours have come back one after the other, with pauses for a NATS server, it has said so.
-        """
+        """Why the message that was just sent did not reach its participant; None if nobody says so."""
+        # The hub keeps the order: when words of ours have come back, a bridge has answered. The pauses are for NATS.
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 for _ in range(PROBES):

@@ -20,7 +20,7 @@ from bridgehead.bus.transports.nats_client import Follower, Publisher, Subjects,
 from bridgehead.bus.transports.nats_registry import NatsRegistry
 from bridgehead.bus.wire.message import Malformed, Message, destinations, encode, read_frame
 from bridgehead.bus.wire.session import DEFAULT, context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, UNDELIVERED
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -67,6 +67,7 @@ class Fabric:
         self._taking = await self._client.subscribe(
             self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant
         )
+        await self._client.subscribe(self._subjects.reports, cb=self._from_participant)
         await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._unheard)
         await self._client.flush()  # the server knows of us when the link counts as up
         self._registry.reaches_others = True
@@ -109,7 +110,7 @@ class Fabric:
             self._follower.expect(audience)
 
     async def _from_participant(self, delivered: Any) -> None:
-        """A participant somewhere said something; whoever waits for an answer learns that we have it."""
+        """A participant or a bridge said something; whoever waits for an answer learns that we have it."""
         if delivered.reply and self._publisher is not None:
             self._publisher.put(delivered.reply, self._name.encode())
         self._take(delivered.data, delivered.reply)
@@ -144,8 +145,9 @@ class Fabric:
         self._registry.not_there(untoken(delivered.subject.rpartition(".")[2]))
 
     def _addressed(self, message: Message) -> list[str]:
-        named = destinations(message.context)
-        if named:
+        if message.type == UNDELIVERED:
+            return [self._subjects.reports]
+        if named := destinations(message.context):
             return [self._subjects.for_source(name) for name in dict.fromkeys(named)]
         subjects = []
         session = context_session_id(message.context)

@@ -7,6 +7,7 @@ never reaches it. What it publishes it also receives itself, as it would from a 
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from bridgehead.bus.transports.base import Audience, HubListener
 from bridgehead.bus.transports.nats_client import Follower, NatsAccess, Publisher, Subjects, close_nats, open_nats
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, UNDELIVERED
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -49,18 +50,14 @@ class OpenTurns:
 
     def taken(self, number: int, hub: str | None) -> list[Message]:
         """A hub has it; None where there is none, and then it is lost."""
-        turn = self._open.get(number)
-        if turn is not None and hub is None:
+        if number in self._open and hub is None:
             return [self._open.pop(number).message]
-        if turn is not None:
-            turn.hub = hub
+        if number in self._open:
+            self._open[number].hub = hub
         return []
 
     def seen(self, hub: str, now: float, *, leaves: bool = False) -> None:
-        if leaves:
-            self._seen.pop(hub, None)
-        else:
-            self._seen[hub] = now
+        self._seen[hub] = -math.inf if leaves else now
 
     def ended(self, handled: Message) -> None:
         """An end marker came: of the question it names, else of the oldest of its session."""
@@ -94,10 +91,8 @@ class NatsTransport:
 
     async def connect(self, listener: HubListener) -> None:
         self._client = await open_nats(self._access, self._lost, name="bridgehead bridge")
-        self._turns, self._name = (
-            OpenTurns(),
-            secrets.token_hex(8),
-        )  # what is said of earlier questions is not for these
+        self._turns = OpenTurns()
+        self._name = secrets.token_hex(8)  # what is said of earlier questions is not for these
         await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._taken)
         await self._client.subscribe(self._subjects.hubs, cb=self._hub_is_there)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
@@ -111,8 +106,9 @@ class NatsTransport:
         if self._publisher is None or self._listener is None:
             return False
         source = message.context.get("source")
-        subject = self._subjects.said_by(source if isinstance(source, str) else "")
-        reply = ""
+        subject, reply = self._subjects.said_by(source if isinstance(source, str) else ""), ""
+        if message.type == UNDELIVERED:
+            subject = self._subjects.reports  # whoever spoke may be at any hub
         if message.type == HANDLE:
             number = self._turns.asked(message, asyncio.get_running_loop().time())
             reply = self._subjects.taken(self._name, number)

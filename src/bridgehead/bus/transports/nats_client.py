@@ -312,6 +312,11 @@ class Subjects(msgspec.Struct, frozen=True):
         """Where hubs say that they are there."""
         return f"bh.{self.deployment}.hubs"
 
+    @property
+    def reports(self) -> str:
+        """Where bridges say, to every hub, what did not reach its participant."""
+        return f"bh.{self.deployment}.reports"
+
     def bucket(self, name: str) -> str:
         """A key-value bucket of the registry."""
         return f"bh-{self.deployment}-{name}"

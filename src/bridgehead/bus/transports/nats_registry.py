@@ -105,8 +105,7 @@ class NatsRegistry(StateStore):
             stream = self._client.jetstream()
             for name in BUCKETS:
                 self._buckets[name] = await _bucket(stream, self._subjects.bucket(name), None)
-            presence = self._subjects.bucket("presence")
-            self._buckets["presence"] = await _bucket(stream, presence, self._grace_s)
+            self._buckets["presence"] = await _bucket(stream, self._subjects.bucket("presence"), self._grace_s)
             self.owners.bucket = self._buckets["owners"]
             for name, note in (
                 ("sources", self._noted_source),
@@ -181,9 +180,8 @@ class NatsRegistry(StateStore):
                 _log.info("%s", error)
 
     def _stop_mirrors(self) -> None:
-        for task in self._mirrors:
-            task.cancel()
-        self._mirrors = []
+        while self._mirrors:
+            self._mirrors.pop().cancel()
 
     async def shut(self) -> None:
         """Write what is still to be written, within reason, and let go."""

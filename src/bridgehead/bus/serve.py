@@ -254,6 +254,7 @@ class BusServer:
             remembered=state.load(),
             records=self._directory.records,
             owner_of=self._owner_of,
+            knows_all_names=self._registry is not None,  # else another bridge at the hub may have more
             now=self._services.clock.monotonic(),
         )
         hub, serving = self.hub, self.settings.serving

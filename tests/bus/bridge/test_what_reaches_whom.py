@@ -148,7 +148,7 @@ def test_speech_for_somebody_who_is_gone_is_reported_whether_addressed_or_in_the
 
 
 def test_whatever_the_operator_sends_is_reported_if_it_does_not_arrive() -> None:
-    bridge = make_bridge(hardened=True, hardened_extra=["lamp.on"])
+    bridge = make_bridge(hardened=True, hardened_extra=["lamp.on"], knows_all_names=True)
     bridge.connected(make_record("kitchen"), 0)
     bridge.connected(make_record("deaf", deliver=["lamp.*"]), 0)
 
@@ -163,6 +163,11 @@ def test_whatever_the_operator_sends_is_reported_if_it_does_not_arrive() -> None
     assert send("lamp.on", "kitchen") == [("kitchen", "absent")]
     assert send("lamp.on", "nobody") == [("nobody", "absent")], "the name may be misspelt"
     assert send("lamp.on", "kitchen", "a-skill") == send("lamp.on", "nobody", "a-skill") == []
+
+
+def test_a_name_that_another_bridge_at_the_hub_may_know_is_not_reported() -> None:
+    sent = Message("lamp.on", {}, {"source": "bridgehead-cli", "destination": "attic"})
+    assert undelivered(make_bridge().hub_sent(sent, 0)) == []
 
 
 def test_nobody_is_the_operator() -> None:

@@ -19,7 +19,8 @@ UNLIMITED = {"messages_per_second": 1_000_000, "burst": 1_000_000}
 
 def make_bridge(**options: Any) -> Bridge:
     """A bridge with the defaults of the specification, specification names and predictable random words."""
-    extra = {key: options.pop(key) for key in ("remembered", "records", "now", "own_hub", "others") if key in options}
+    outside = ("remembered", "records", "now", "own_hub", "others", "knows_all_names")
+    extra = {key: options.pop(key) for key in outside if key in options}
     settings = BridgeSettings.parse({"profile": "spec", **options})
     words = (f"{number:04x}" for number in itertools.count())
     return Bridge(settings, secret=SECRET, random_word=lambda: next(words), **extra)

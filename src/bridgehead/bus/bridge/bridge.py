@@ -48,12 +48,12 @@ class Bridge:
         remembered: RememberedState | None = None,
         records: Mapping[str, ParticipantRecord] | None = None,
         owner_of: Callable[[str], str | None] = lambda _name: None,
+        knows_all_names: bool = False,
         now: float = 0.0,
     ) -> None:
         past = remembered or RememberedState()
         reserved = (*settings.reserved_names, topics.OPERATOR, settings.hidden_source or settings.bridge_id)
-        self.settings = settings
-        self.known = Register()
+        self.settings, self.known, self._knows_all_names = settings, Register(), knows_all_names
         self._sources = Sources(settings.bridge_id, reserved, past.sources, random_word, owner_of)
         self._managed = ManagedSessions(secret, limit=settings.max_participants)
         self._admission = Admission(settings, self._sources, secret, self._managed)
@@ -334,7 +334,7 @@ class Bridge:
     def _absent(self, offer: Offer) -> list[str]:
         """Participants that a message is for and that are not there; nobody would notice otherwise."""
         context = offer.message.context
-        unknown = context.get("source") == topics.OPERATOR  # who may have misspelt it; others speak to programs, too
+        unknown = self._knows_all_names and context.get("source") == topics.OPERATOR  # who may have misspelt it
         named = [self._sources.owner(name) or (name if unknown else None) for name in destinations(context)]
         return [owner for owner in dict.fromkeys(named or [self._left.get(offer.hub_session)]) if owner is not None]
 
